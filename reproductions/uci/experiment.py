@@ -28,7 +28,7 @@ from reproductions import datasets, markdown
 from reproductions.experiment import Claim, Experiment, Trial, TrialResult
 from reproductions.figures import ours_and_published
 from reproductions.methods import Method, in_table
-from reproductions.uci import training
+from reproductions.uci import published_gaps, training
 from reproductions.uci.training import Task
 
 TAUS = tuple(2 ** (k / 2) for k in range(-2, 33))
@@ -194,6 +194,7 @@ def table(records: list[Record]) -> str:
     for score, name in SCORES.items():
         parts += [f"### Mean {name}, original units", _scores(results, score)]
         parts += [_differences_of_vsd(results, score)]
+        parts += [published_gaps.TEXT, published_gaps.published_gaps(results, score)]
     grids = [map("{:g}".format, UCI_SETS[data].tau_grid) for data in results.recorded_sets]
     grid = ["grid of tau", "published", *map(", ".join, grids)]
     parts += [

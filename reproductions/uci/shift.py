@@ -14,22 +14,18 @@ of this: the experiment asks what their tables could not answer.
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from hashlib import sha256
 from typing import Any
 
 import torch
-from matplotlib.figure import Figure
 from torch import Tensor
 
 from bdl_lessons import models
 from bdl_lessons.core import device
-from bdl_lessons.datasets import UCI_SETS, Standardiser
-from bdl_lessons.datasets.records import Record
-from bdl_lessons.inference import BatchedNetworks, predict_batched
+from bdl_lessons.datasets import UCI_SETS
+from bdl_lessons.inference import BatchedNetworks
 from bdl_lessons.models import Network, initialise, mlp
 from reproductions import datasets
-from reproductions.experiment import Claim, Experiment, Trial, TrialResult
+from reproductions.experiment import Trial, TrialResult
 from reproductions.methods import METHODS as REGISTRY
 from reproductions.uci.experiment import (
     _LARGE,
@@ -40,7 +36,15 @@ from reproductions.uci.experiment import (
     choose_and_predict,
     log_likelihood,
 )
-from reproductions.uci.training import Point, Task, fitted_process
+from reproductions.uci.shift_measures import (
+    draws_without_correlations,
+    gp_predictions,
+    loss_against_gp,
+    noise_of,
+    shifted_inputs,
+    spread_under_shift,
+)
+from reproductions.uci.training import Point, Task
 
 _ROWS = {method.name: method for method in REGISTRY}
 METHODS = {
@@ -96,10 +100,8 @@ FEW = 0.1
 LEAST_ROWS = 30
 """Where only the first tenth of a training part is used, at least so many."""
 
-SHIFTS = ("permuted", "swapped")
-INPUTS = ("given", *SHIFTS)
 N_STARTS = 3
-ROWS_AT_ONCE = 50_000
+N_STEPS = _PAPER["n_steps"]
 N_SAMPLES = 400
 """Draws of the function at each input."""
 
@@ -244,7 +246,57 @@ def run(trial: Trial) -> TrialResult:
     Metrics are means of the arrays at each weight of the KL.
     """
     config = trial.config
-    on = device(float64=True)
+    parts = _parts(config, device(float64=True))
+    draws, chosen, networks = _predictions(trial, parts)
+    draws_at = _at_each_input(draws, parts)
+    y_test = parts.y_test.repeat(draws.shape[1] // len(parts.y_test), 1)
+    tau = chosen["tau"]
+    values = {
+        "log_likelihood": log_likelihood(draws_at["given"], y_test, tau),
+        "log_likelihood_grid_tau": log_likelihood(draws_at["given"], y_test, chosen["grid_tau"]),
+        "rmse": (draws_at["given"].mean(0) - y_test).square().mean(1).sqrt(),
+        "tau": tau,
+    }
+    if config["protocol"] == "tuned":
+        values["point"] = chosen["point"]
+    if len(draws) > 1:
+        values |= spread_under_shift(draws_at)
+    if UCI_SETS[config["data"]].n_rows <= MOST_ROWS_FOR_ALL:
+        mean, var = gp_predictions(parts.x_train, parts.y_train, parts.all_inputs)
+        values |= loss_against_gp(draws_at, tau, mean, var)
+    if networks:
+        values |= noise_of(networks)
+    if networks and hasattr(networks[0][0], "noise_cov") and config["method"] != INDEPENDENT:
+        draws = draws_without_correlations(
+            networks, parts.x_train, parts.y_train, parts.all_inputs, config["n_samples"]
+        )
+        draws_at = _at_each_input(draws, parts)
+        for name, value in spread_under_shift(draws_at).items():
+            values[f"cut/{name}"] = value
+        values["cut/log_likelihood"] = log_likelihood(draws_at["given"], y_test, tau)
+    return _result(config, values)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A data set by its S splits, in original units."""
+
+    x_train: Tensor
+    """``(S, N, K)``."""
+    y_train: Tensor
+    """``(S, N)``."""
+    inputs: Mapping[str, Tensor]
+    """Test inputs as given and shifted, ``(S, B, K)`` each."""
+    y_test: Tensor
+    """``(S, B)``, at the given inputs."""
+
+    @property
+    def all_inputs(self) -> Tensor:
+        """One kind of inputs after the other, ``(S, 3 B, K)``."""
+        return torch.cat([*self.inputs.values()], dim=1)
+
+
+def _parts(config: Mapping[str, Any], on: torch.device) -> Parts:
     data = datasets.uci(config["data"])
     rows = datasets.splits(len(data.x), config["n_splits"])
     train, test = (torch.stack([torch.from_numpy(pair[i]) for pair in rows]) for i in (0, 1))
@@ -253,68 +305,63 @@ def run(trial: Trial) -> TrialResult:
         train = train[:, :n_used]
     x = data.x.to(on)
     y = data.y.to(on)
-    inputs = shifted_inputs(x[train], x[test])
-    all_inputs = torch.cat([*inputs.values()], dim=1)
-    is_tuned = config["protocol"] == "tuned"
-    grid = config["grid"]
-    n_points = 1 if is_tuned else len(grid)
-    n_copies = n_points * config["n_starts"]
-    points = (
-        None
-        if is_tuned
-        else [point for point in grid for _ in range(len(y[test]) * config["n_starts"])]
-    )
-    kept: list[BatchedNetworks] = []
+    return Parts(x[train], y[train], shifted_inputs(x[train], x[test]), y[test])
 
-    def new_task(points_to_choose: Sequence[Point], *data_and_config: Any) -> PairedTask:
-        """Where nothing is chosen, the networks have the points of the trial side by side."""
-        return PairedTask(points or points_to_choose, *data_and_config, trial.seed, kept)
+
+def _predictions(trial: Trial, parts: Parts) -> tuple[Tensor, dict[str, Tensor], Sequence[Network]]:
+    """Draws ``(n, M, 3 B)`` in original units, what was chosen, ``(M,)`` each, and the networks.
+
+    M counts the points of the grid (one where the method chooses), then starts, then splits.
+    """
+    config = trial.config
+    grid = config["grid"]
+    is_tuned = config["protocol"] == "tuned"
+    n_copies = config["n_starts"] * (1 if is_tuned else len(grid))
+    n_of_a_point = config["n_starts"] * len(parts.y_test)
+    side_by_side = [point for point in grid for _ in range(n_of_a_point)]
+    started: list[BatchedNetworks] = []
+
+    def new_task(points: Sequence[Point], *data_and_config: Any) -> PairedTask:
+        """Where nothing is chosen, the networks have the points of the grid side by side."""
+        points = points if is_tuned else side_by_side
+        return PairedTask(points, *data_and_config, trial.seed, started)
 
     draws, chosen, _ = choose_and_predict(
         METHODS[config["method"]],
-        x[train].repeat(n_copies, 1, 1),
-        y[train].repeat(n_copies, 1),
-        all_inputs.repeat(n_copies, 1, 1),
+        parts.x_train.repeat(n_copies, 1, 1),
+        parts.y_train.repeat(n_copies, 1),
+        parts.all_inputs.repeat(n_copies, 1, 1),
         UCI_SETS[config["data"]].tau_grid,
         config if is_tuned else {**config, "grid": grid[:1]},
-        torch.Generator(on).manual_seed(3 * trial.seed),
+        torch.Generator(parts.x_train.device).manual_seed(3 * trial.seed),
         new_task,
     )
-    y_test = y[test].repeat(n_copies, 1)
-    draws_at = dict(zip(inputs, draws.split(test.shape[1], dim=-1), strict=True))
-    values = {
-        "log_likelihood": log_likelihood(draws_at["given"], y_test, chosen["tau"]),
-        "log_likelihood_grid_tau": log_likelihood(draws_at["given"], y_test, chosen["grid_tau"]),
-        "rmse": (draws_at["given"].mean(0) - y_test).square().mean(1).sqrt(),
-        "tau": chosen["tau"],
-    }
-    if len(draws) > 1:
-        values |= spread_under_shift(draws_at)
-    if len(data.x) <= MOST_ROWS_FOR_ALL:
-        each = zip(x[train], y[train], all_inputs, strict=True)
-        mean, var = zip(*(gp_predictions(*of_split) for of_split in each), strict=True)
-        values |= loss_against_gp(draws_at, chosen["tau"], torch.stack(mean), torch.stack(var))
-    if kept:
-        networks = [kept[-1].network(member) for member in range(len(kept[-1]))]
-        values |= noise_of(networks)
-        if hasattr(networks[0][0], "noise_cov") and config["method"] != INDEPENDENT:
-            draws = draws_without_correlations(
-                networks, x[train], y[train], all_inputs, config["n_samples"]
-            )
-            cut = dict(zip(inputs, draws.split(test.shape[1], dim=-1), strict=True))
-            spread = spread_under_shift(cut)
-            values |= {f"cut/{name}": value for name, value in spread.items()}
-            values["cut/log_likelihood"] = log_likelihood(cut["given"], y_test, chosen["tau"])
-    if is_tuned:
-        values["point"] = chosen["point"]
-    shape = (n_copies // config["n_starts"], config["n_starts"], len(rows))
-    arrays = {name: value.view(shape) for name, value in values.items()}
-    names = ["tuned"] if is_tuned else [f"{point['kl_weight']:g}" for point in config["grid"]]
+    if not started:
+        return draws, chosen, []
+    last = started[-1]
+    return draws, chosen, [last.network(number) for number in range(len(last))]
+
+
+def _at_each_input(draws: Tensor, parts: Parts) -> dict[str, Tensor]:
+    """Draws ``(n, M, 3 B)`` by the kind of inputs, ``(n, M, B)`` each."""
+    n_rows = parts.y_test.shape[1]
+    return dict(zip(parts.inputs, draws.split(n_rows, dim=-1), strict=True))
+
+
+def _result(config: Mapping[str, Any], values: Mapping[str, Tensor]) -> TrialResult:
+    """Arrays ``(W, R, S)`` of values ``(M,)``, and their means for each point."""
+    names = [f"{point['kl_weight']:g}" for point in config["grid"]]
+    if config["protocol"] == "tuned":
+        names = ["tuned"]
+    shape = (len(names), config["n_starts"], config["n_splits"])
+    arrays = {}
     metrics = {}
-    for name, array in arrays.items():
-        for weight, of_weight in zip(names, array, strict=True):
-            metrics[f"{weight}/{name}"] = of_weight.double().mean().item()
-    return TrialResult(metrics, {name: _significant(array) for name, array in arrays.items()})
+    for name, value in values.items():
+        array = value.double().view(shape)
+        arrays[name] = _significant(array)
+        for point, of_point in zip(names, array, strict=True):
+            metrics[f"{point}/{name}"] = of_point.mean().item()
+    return TrialResult(metrics, arrays)
 
 
 def _significant(values: Tensor) -> list:
@@ -363,192 +410,3 @@ def start_from(common: Network, network: Network) -> None:
             layer.bias.copy_(source.bias)
             if hasattr(layer, "alpha_spread"):
                 layer.raw_log_alpha.copy_(source.raw_log_alpha)
-
-
-def shifted_inputs(x_train: Tensor, x_test: Tensor) -> dict[str, Tensor]:
-    """Test inputs as given, permuted and swapped, ``(S, B, K)`` each, original units.
-
-    ``"permuted"``: each column is permuted by itself, by permutations that depend on the number of
-    the split alone. ``"swapped"``: the two columns with the largest correlation of either sign
-    among the training rows, ``(S, N, K)``, change places as standardised columns.
-    """
-    permuted = []
-    swapped = []
-    for split, (of_training, given) in enumerate(zip(x_train, x_test, strict=True)):
-        generator = torch.Generator().manual_seed(split)
-        (n_rows, n_columns) = given.shape
-        orders = [torch.randperm(n_rows, generator=generator) for _ in range(n_columns)]
-        order = torch.stack(orders, dim=1).to(given.device)
-        permuted.append(given.gather(0, order))
-        scale = Standardiser.fit(of_training)
-        columns = torch.arange(n_columns)
-        (i, j) = most_correlated(scale.transform(of_training))
-        columns[[i, j]] = torch.tensor([j, i])
-        swapped.append(scale.inverse_transform(scale.transform(given)[:, columns]))
-    shifted = (x_test, torch.stack(permuted), torch.stack(swapped))
-    return dict(zip(INPUTS, shifted, strict=True))
-
-
-def most_correlated(z: Tensor) -> tuple[int, int]:
-    """The two columns of standardised rows ``(N, K)`` with the largest absolute correlation."""
-    correlation = (z.T @ z / len(z)).abs().triu(1)
-    (i, j) = divmod(int(correlation.argmax()), z.shape[1])
-    return i, j
-
-
-def spread_under_shift(draws_at: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """How the standard deviation of draws ``(n, S, B)`` tells shifted inputs from given ones."""
-    std = {name: draws.std(0, correction=0) for name, draws in draws_at.items()}
-    arrays = {f"std/{name}": values.mean(1) for name, values in std.items()}
-    for name in SHIFTS:
-        arrays[f"ratio/{name}"] = arrays[f"std/{name}"] / arrays["std/given"]
-        arrays[f"auroc/{name}"] = auroc(std[name], std["given"])
-    return arrays
-
-
-def auroc(larger: Tensor, smaller: Tensor) -> Tensor:
-    """The share of all pairs ``(S, B)`` and ``(S, B')`` in their order, ``(S,)``; ties are half.
-
-    >>> auroc(torch.tensor([[2.0, 3.0]]), torch.tensor([[1.0, 2.0]]))
-    tensor([0.8750])
-    """
-    difference = larger[:, :, None] - smaller[:, None, :]
-    return (difference.sign().mean((1, 2)) + 1) / 2
-
-
-_OF_GP: dict[str, tuple[Tensor, Tensor]] = {}
-"""By what it was asked for: all trials of a set in one process have the same reference."""
-
-
-def gp_predictions(x_train: Tensor, y_train: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and variance of a new target, ``(B,)`` each, by a Gaussian process fitted to one split.
-
-    All is in original units: x ``(N, K)`` and ``(B, K)``, y ``(N,)``.
-    """
-    asked = [part.cpu().numpy().tobytes() for part in (x_train, y_train, x)]
-    key = sha256(b"".join(asked)).hexdigest()
-    if key not in _OF_GP:
-        x_scale = Standardiser.fit(x_train)
-        y_scale = Standardiser.fit(y_train)
-        process = fitted_process(x_scale.transform(x_train).float(), y_scale.transform(y_train))
-        mean, var = process.predict(x_scale.transform(x).float())
-        new_var = y_scale.std.square() * (var + process.noise_var)
-        _OF_GP[key] = (y_scale.inverse_transform(mean), new_var)
-    return _OF_GP[key]
-
-
-def loss_against_gp(
-    draws_at: Mapping[str, Tensor], tau: Tensor, mean: Tensor, var: Tensor
-) -> dict[str, Tensor]:
-    """Expected log likelihood that is lost if a Gaussian process is right, ``(M,)`` each.
-
-    The process says ``mean`` and ``var`` of a new target, ``(S, B)`` for all kinds of inputs one
-    after the other. It is compared with a Gaussian that has the moments of the draws
-    ``(n, M, B')`` and noise of precision ``tau``; member m belongs to split m modulo S.
-    """
-    n_copies = len(tau) // len(mean)
-    arrays = {}
-    for name, gp_mean, gp_var in zip(INPUTS, mean.chunk(3, 1), var.chunk(3, 1), strict=True):
-        gp_mean = gp_mean.repeat(n_copies, 1)
-        gp_var = gp_var.repeat(n_copies, 1)
-        draws = draws_at[name]
-        own_mean = draws.mean(0)
-        own_var = draws.var(0, correction=0) + 1 / tau[:, None]
-        arrays[f"gp_kl/{name}"] = gaussian_kl(gp_mean, gp_var, own_mean, own_var).mean(1)
-        arrays[f"gp_kl_spread/{name}"] = gaussian_kl(gp_mean, gp_var, gp_mean, own_var).mean(1)
-    return arrays
-
-
-def gaussian_kl(mean_p: Tensor, var_p: Tensor, mean_q: Tensor, var_q: Tensor) -> Tensor:
-    """``KL(N(mean_p, var_p) || N(mean_q, var_q))`` in nats, for each entry.
-
-    >>> gaussian_kl(*torch.tensor([0.0, 1.0, 1.0, 1.0]))
-    tensor(0.5000)
-    """
-    ratio = var_p / var_q
-    return (ratio - 1 - ratio.log() + (mean_p - mean_q).square() / var_q) / 2
-
-
-@torch.no_grad()
-def noise_of(networks: Sequence[Network]) -> dict[str, Tensor]:
-    """What was learned about noise on units, one entry for each network; nothing for others."""
-    arrays: dict[str, list[Tensor]] = {}
-    for network in networks:
-        for layer, place in zip((network[0], network[2]), ("", "_hidden"), strict=True):
-            if isinstance(layer, models.UnitNoise) and hasattr(layer, "log_alpha"):
-                arrays.setdefault(f"alpha{place}", []).append(layer.alpha.median())
-            if hasattr(layer, "noise_cov"):
-                cov = layer.noise_cov().double()
-                arrays.setdefault(f"factor_var{place}", []).append(cov.diagonal().median())
-                arrays.setdefault(f"correlation{place}", []).append(rms_correlation(cov))
-    return {name: torch.stack(values) for name, values in arrays.items()}
-
-
-@torch.no_grad()
-def draws_without_correlations(
-    networks: Sequence[Network],
-    x_train: Tensor,
-    y_train: Tensor,
-    x: Tensor,
-    n_samples: int,
-) -> Tensor:
-    """Draws ``(n, M, B)`` in original units by networks whose factors keep their variances alone.
-
-    Member m belongs to split m modulo S; x is ``(S, N, K)`` and ``(S, B, K)``, y ``(S, N)``.
-    """
-    independent = partial(
-        models.StructuredDropout, n_reflections=0, min_alpha=MIN_ALPHA, max_alpha=math.inf
-    )
-    widths = (networks[0][0].n_units, networks[0][2].n_units, 1)
-    members = []
-    for network in networks:
-        member = mlp(widths, independent).to(x.device)
-        for layer, source in ((member[0], network[0]), (member[2], network[2])):
-            layer.weight.copy_(source.weight)
-            layer.bias.copy_(source.bias)
-            layer.raw_log_alpha.copy_(source.noise_cov().diagonal().log())
-        members.append(member)
-    z = [
-        Standardiser.fit(of_split).transform(rows)
-        for of_split, rows in zip(x_train, x, strict=True)
-    ]
-    n_copies = len(networks) // len(x)
-    draws = predict_batched(
-        BatchedNetworks(members),
-        torch.stack(z).float().repeat(n_copies, 1, 1),
-        n_samples,
-        generator=torch.Generator(x.device).manual_seed(0),
-        chunk_rows=max(1, ROWS_AT_ONCE // len(networks)),
-    )
-    y_mean = y_train.mean(1).repeat(n_copies)[:, None]
-    y_std = y_train.std(1, correction=0).repeat(n_copies)[:, None]
-    return y_mean + y_std * draws[..., 0]
-
-
-def rms_correlation(cov: Tensor) -> Tensor:
-    """Root mean square of the correlations off the diagonal of ``(K, K)``, K >= 2, 0-dim.
-
-    >>> rms_correlation(torch.tensor([[4.0, 1.0], [1.0, 1.0]]))
-    tensor(0.5000)
-    """
-    std = cov.diagonal().sqrt()
-    correlation = cov / std[:, None] / std
-    n_pairs = len(cov) * (len(cov) - 1)
-    off_diagonal = correlation - torch.diag(correlation.diagonal())
-    return (off_diagonal.square().sum() / n_pairs).sqrt()
-
-
-def table(records: list[Record]) -> str:
-    return ""
-
-
-def claims(records: list[Record]) -> list[Claim]:
-    return []
-
-
-def figure(records: list[Record]) -> Figure:
-    return Figure()
-
-
-TITLE = "Regression on the UCI sets where inputs are shifted (not in a paper)"
-EXPERIMENT = Experiment("uci_under_shift", TITLE, trials, run, table, figure, claims)
