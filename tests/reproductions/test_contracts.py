@@ -24,6 +24,7 @@ from reproductions import (
 )
 from reproductions.datasets import splits
 from reproductions.images import classification, colour
+from reproductions.uci import shift
 from reproductions.uci.experiment import METHODS
 from reproductions.uci.experiment import trials as uci_trials
 
@@ -88,6 +89,58 @@ def uci_record(trial, result, seen):
         densities = torch.distributions.Normal(draws, tau**-0.5).log_prob(y[test, None])
         likelihood.append((densities.logsumexp(0) - math.log(len(draws))).mean())
     return metrics, {"rmse": rmse, "log_likelihood": likelihood}
+
+
+N_STARTS = 2
+
+
+def shift_trial(method, **options):
+    sizes = {"n_splits": N_SPLITS, "n_hidden": 4, "batch_size": 8, "n_steps": 16, "n_samples": 4}
+    sizes |= {"learning_rate": 0.03, "n_samples_val": 3}
+    return shift.equal_trial("yacht", method, n_starts=N_STARTS, sizes=sizes, **options)
+
+
+def shift_plan(trial, result):
+    """Each weight for every start and split, on 80 % of the rows and on all."""
+    n_copies = trial.config["n_starts"] * trial.config["n_splits"]
+    weights = [weight for weight in shift.KL_WEIGHTS for _ in range(n_copies)]
+    return 2 * _uci_plan(trial.config["method"], weights, 3)
+
+
+def shift_record(trial, result, seen):
+    """From outputs at the given and the permuted rows of each member; those of networks with
+    correlations are followed by those without."""
+    config = trial.config
+    has_correlations = config["method"] not in ("VSD, T = 0", "D.E")
+    n_members = 2 * N_STARTS * N_SPLITS
+    arrays = {}
+    for name, outputs in {
+        "": seen.outputs[-1 - has_correlations],
+        "cut/": seen.outputs[-1],
+    }.items():
+        if name and not has_correlations:
+            continue
+        y = yachts(False).y
+        rows = {"log_likelihood": [], "auroc/permuted": [], "ratio/swapped": []}
+        for member in range(n_members):
+            train, test = splits(N_ROWS, N_SPLITS)[member % N_SPLITS]
+            train = train[:30] if config["train_share"] < 1 else train
+            draws = outputs.squeeze(-1).double()[:, member::n_members].reshape(-1, 3, len(test))
+            draws = y[train].mean() + y[train].std(correction=0) * draws
+            tau = np.ravel(result.arrays["tau"])[member]
+            log_p = torch.distributions.Normal(draws[:, 0], tau**-0.5).log_prob(y[test])
+            rows["log_likelihood"].append((log_p.logsumexp(0) - math.log(len(draws))).mean())
+            (given, permuted, swapped) = draws.std(0, correction=0)
+            pairs = [0.5 if a == b else float(a > b) for a in permuted for b in given]
+            rows["auroc/permuted"].append(np.mean(pairs))
+            rows["ratio/swapped"].append(swapped.mean() / given.mean())
+        shape = (2, N_STARTS, N_SPLITS)
+        arrays |= {name + score: np.reshape(values, shape) for score, values in rows.items()}
+    metrics = {}
+    for score, values in arrays.items():
+        for weight, of_weight in zip(shift.KL_WEIGHTS, values, strict=True):
+            metrics[f"{weight:g}/{score}"] = of_weight.mean()
+    return metrics, arrays
 
 
 # ---------------------------------------------------------------------------------------- images
@@ -348,6 +401,22 @@ ROWS = [
         uci_record,
         choices=("point", "tau", "kl_weight"),
         alone={"n_splits": 1},
+    ),
+    Row(
+        "uci_under_shift",
+        {
+            "VSD, T = 0": shift_trial("VSD, T = 0"),
+            "VSD, T = 2": shift_trial("VSD, T = 2"),
+            "full covariance": shift_trial("full covariance"),
+            "D.E": shift_trial("D.E"),
+            "few rows": shift_trial("VSD, T = 2", train_share=shift.FEW),
+        },
+        lambda altered: {"reproductions.datasets.uci": partial(yachts, altered)},
+        shift_plan,
+        shift_record,
+        choices=("tau",),
+        alone={"n_splits": 1},
+        copied=0.3,  # of three kinds of inputs those that were given
     ),
     Row(
         "image_classification",
