@@ -29,7 +29,7 @@ from reproductions import datasets, markdown
 from reproductions.experiment import Claim, Experiment, Trial, TrialResult
 from reproductions.figures import ours_and_published
 from reproductions.methods import Method, in_table
-from reproductions.uci import training
+from reproductions.uci import published_gaps, training
 from reproductions.uci.training import Task
 
 TAUS = tuple(2 ** (k / 2) for k in range(-2, 33))
@@ -161,6 +161,7 @@ def choose_and_predict(
     tau_grid: Sequence[float],
     config: Mapping[str, Any],
     generator: torch.Generator,
+    new_task: Callable[..., Task] = Task,
 ) -> tuple[Tensor, dict[str, Tensor], float]:
     """Choose a point of the grid and a tau for each split, train again, predict.
 
@@ -169,7 +170,7 @@ def choose_and_predict(
     ``(S, N)``. Returns predictions for the test parts, ``(n_draws, S, B)``; what was chosen,
     ``(S,)`` each: ``point`` of the grid, ``tau`` from ``TAUS``, ``grid_tau`` from ``tau_grid`` for
     the same networks, and with ``tau`` the ``kl_weight`` beside a log likelihood; CPU seconds of
-    training all splits and points in one batch.
+    training all splits and points in one batch. ``new_task`` is called as ``Task`` is.
     """
     grid = config["grid"]
     n_splits, n_train = y_train.shape
@@ -181,7 +182,7 @@ def choose_and_predict(
     y = y.repeat(n_points, 1)
     every = [point for point in grid for _ in range(n_splits)]
     began = clock(x.device)
-    predict = method.train_uci(Task(every, x[:, :part], y[:, :part], config, generator))
+    predict = method.train_uci(new_task(every, x[:, :part], y[:, :part], config, generator))
     seconds = clock(x.device) - began
     draws = predict(x[:, part:], config["n_samples_val"], generator)
     held_out = y[:, part:]
@@ -200,7 +201,7 @@ def choose_and_predict(
     weights = y_var.new_tensor([point["kl_weight"] for point in points])
     x, x_scale = _standardised(x_train, n_train)
     y, y_scale = _standardised(y_train, n_train)
-    predict = method.train_uci(Task(points, x, y, config, generator))
+    predict = method.train_uci(new_task(points, x, y, config, generator))
     draws = predict(x_scale.transform(x_test).float(), config["n_samples"], generator)
     settings = {
         "tau": taus / y_var,
@@ -250,6 +251,8 @@ def table(records: list[Record]) -> str:
             f"### Mean {name}, original units",
             markdown.frame_table(_scores(results, score)),
             markdown.frame_table(_differences_of_vsd(results, score)),
+            published_gaps.TEXT,
+            published_gaps.published_gaps(results, score),
         ]
     grid = {"method": "grid of tau", "": "published"}
     for data in results.recorded_sets:

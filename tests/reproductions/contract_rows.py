@@ -21,6 +21,7 @@ from reproductions import (
 )
 from reproductions.datasets import splits
 from reproductions.images import classification, colour
+from reproductions.uci import shift
 from reproductions.uci.experiment import METHODS
 from reproductions.uci.experiment import trials as uci_trials
 
@@ -125,6 +126,73 @@ def uci_record(trial, result, seen):
         densities = torch.distributions.Normal(draws, noise_std).log_prob(y[test, None])
         log_likelihood.append((densities.logsumexp(0) - math.log(len(draws))).mean())
     return metrics, {"rmse": rmse, "log_likelihood": log_likelihood}
+
+
+# ------------------------------------------------------------------------------- UCI under shift
+N_STARTS = 2
+
+
+def shift_trial(method, **options):
+    """Four hidden units, three splits and two starts, at equal weights of the KL."""
+    sizes = {
+        "n_splits": N_SPLITS,
+        "n_hidden": 4,
+        "batch_size": 8,
+        "n_steps": N_STEPS,
+        "n_samples": 4,
+        "learning_rate": 0.03,
+        "n_samples_val": 3,
+    }
+    return shift.equal_trial("yacht", method, n_starts=N_STARTS, sizes=sizes, **options)
+
+
+def shift_plan(trial, result):
+    """Each weight for every start and split, on 80 % of the rows and on all."""
+    n_copies = trial.config["n_starts"] * trial.config["n_splits"]
+    kl_weights = list(np.repeat(shift.KL_WEIGHTS, n_copies))
+    return 2 * uci_plan_of(trial.config["method"], kl_weights, steps_an_epoch=3)
+
+
+def shift_record(trial, result, seen):
+    """From outputs at the given, permuted and swapped rows of each member.
+
+    Those of networks with correlations are followed by those without, whose scores are "cut".
+    """
+    if trial.config["method"] in ("VSD, T = 0", "D.E"):
+        arrays = shift_arrays(trial, result, seen.outputs[-1])
+    else:
+        arrays = shift_arrays(trial, result, seen.outputs[-2])
+        for score, values in shift_arrays(trial, result, seen.outputs[-1]).items():
+            arrays[f"cut/{score}"] = values
+    metrics = {}
+    for score, values in arrays.items():
+        for weight, of_weight in zip(shift.KL_WEIGHTS, values, strict=True):
+            metrics[f"{weight:g}/{score}"] = of_weight.mean()
+    return metrics, arrays
+
+
+def shift_arrays(trial, result, outputs):
+    """The scores of all members, ``(KL weight, start, split)``."""
+    n_members = 2 * N_STARTS * N_SPLITS
+    y = yachts(False).y
+    scores = {"log_likelihood": [], "auroc/permuted": [], "ratio/swapped": []}
+    for member in range(n_members):
+        train, test = splits(N_ROWS, N_SPLITS)[member % N_SPLITS]
+        if trial.config["train_share"] < 1:
+            train = train[:30]
+        draws = outputs.squeeze(-1).double()[:, member::n_members].reshape(-1, 3, len(test))
+        draws = y[train].mean() + y[train].std(correction=0) * draws
+        noise_std = np.ravel(result.arrays["tau"])[member] ** -0.5
+        densities = torch.distributions.Normal(draws[:, 0], noise_std).log_prob(y[test])
+        log_likelihood = (densities.logsumexp(0) - math.log(len(draws))).mean()
+        given, permuted, swapped = draws.std(0, correction=0)
+        is_larger = (permuted[:, None] > given).double()
+        is_equal = (permuted[:, None] == given).double()
+        scores["log_likelihood"].append(log_likelihood)
+        scores["auroc/permuted"].append((is_larger + is_equal / 2).mean())
+        scores["ratio/swapped"].append(swapped.mean() / given.mean())
+    shape = (2, N_STARTS, N_SPLITS)
+    return {score: np.reshape(values, shape) for score, values in scores.items()}
 
 
 # ---------------------------------------------------------------------------------------- images
@@ -458,6 +526,22 @@ ROWS = [
         recorded=uci_record,
         choices=("point", "tau", "kl_weight"),
         alone={"n_splits": 1},
+    ),
+    Row(
+        "uci_under_shift",
+        trials={
+            "VSD, T = 0": shift_trial("VSD, T = 0"),
+            "VSD, T = 2": shift_trial("VSD, T = 2"),
+            "full covariance": shift_trial("full covariance"),
+            "D.E": shift_trial("D.E"),
+            "few rows": shift_trial("VSD, T = 2", train_share=shift.FEW),
+        },
+        loaders=lambda altered: {"reproductions.datasets.uci": partial(yachts, altered)},
+        plan=shift_plan,
+        recorded=shift_record,
+        choices=("tau",),
+        alone={"n_splits": 1},
+        copied=0.3,  # of three kinds of inputs those that were given
     ),
     Row(
         "image_classification",
