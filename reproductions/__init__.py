@@ -19,6 +19,7 @@ PLACES = {
     "sparse_lenet": "sparse_lenet:EXPERIMENT",
     "time_per_step": "timing:STEPS",
     "uci": "uci.experiment:EXPERIMENT",
+    "uci_under_shift": "uci.shift_report:EXPERIMENT",
 }
 """Each name has a file of records and the experiment, in a module here, that measures them."""
 

@@ -66,24 +66,26 @@ def run(
         experiment = reproductions.load(name)
         with runner.on_cluster(scheduler) if scheduler else nullcontext() as executor:
             outcome = runner.reproduce(experiment, scale, jobs, folder or RESULTS_FOLDER, executor)
+    n_failed = sum(len(trials) for trials in outcome.failed.values())
     typer.echo(
         f"{name}: {outcome.recorded} trials recorded, {outcome.skipped} were there before, "
-        f"{sum(map(len, outcome.failed.values()))} failed"
+        f"{n_failed} failed"
     )
     for reason, trials in outcome.failed.items():
         typer.echo(f"    {len(trials)}, the first with {trials[0]}: {reason}", err=True)
-    raise typer.Exit(int(bool(outcome.failed)))
+    raise typer.Exit(1 if n_failed else 0)
 
 
 @app.command()
 def report(scale: Scale = "paper", folder: Folder = None) -> None:
     """Write the tables and figures of the recorded experiments to data/results."""
     from bdl_lessons.datasets.records import RESULTS_FOLDER
-    from reproductions import report as tool
+    from reproductions.report import write
 
     with _bad_input_named():
-        written = tool.write(scale, folder or RESULTS_FOLDER)
-    typer.echo("\n".join(path.name for path in written))
+        paths = write(scale, folder or RESULTS_FOLDER)
+    for path in paths:
+        typer.echo(path.name)
 
 
 if __name__ == "__main__":

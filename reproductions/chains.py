@@ -20,10 +20,12 @@ def split_r_hat(draws: Tensor) -> Tensor:
     tensor(1.2247)
     """
     validation.shapes("draws must be (N, C, ...)", validation.floating("draws", draws))
-    half = validation.integer("the number of draws", len(draws), 4) // 2
-    halves = torch.cat([draws[:half], draws[-half:]], 1)
-    within = halves.var(0).mean(0)
-    return ((half - 1) / half + halves.mean(0).var(0) / within).sqrt()
+    n_draws = validation.integer("the number of draws", len(draws), least=4)
+    half = n_draws // 2
+    halves = torch.cat([draws[:half], draws[-half:]], dim=1)
+    var_within = halves.var(0).mean(0)
+    var_between = halves.mean(0).var(0)
+    return ((half - 1) / half + var_between / var_within).sqrt()
 
 
 def effective_sample_size(draws: Tensor) -> Tensor:
@@ -38,5 +40,7 @@ def effective_sample_size(draws: Tensor) -> Tensor:
     True
     """
     validation.shapes("draws must be (N, C, ...)", validation.floating("draws", draws))
-    n_chains = validation.integer("the number of chains of draws", draws.shape[1], 2)
-    return n_chains * draws.flatten(0, 1).var(0) / draws.mean(0).var(0)
+    n_chains = validation.integer("the number of chains of draws", draws.shape[1], least=2)
+    var_of_draws = draws.flatten(0, 1).var(0)
+    var_of_means = draws.mean(0).var(0)
+    return n_chains * var_of_draws / var_of_means

@@ -47,22 +47,32 @@ class Checkpoint:
         if path is None:
             return
         if run.losses is None:
-            self._began = self._written = time.monotonic()
+            self._began = time.monotonic()
+            self._written = self._began
             path.parent.mkdir(parents=True, exist_ok=True)
             self._restore(path, run)
             return
-        waited = time.monotonic() - self._written >= SECONDS_BETWEEN_WRITES
-        due = (run.done % run.epoch == 0 and waited) or run.done == run.n_steps
-        if due and run.losses[: run.done].isfinite().all():
+        at_an_epoch = run.done % run.epoch == 0
+        has_waited = time.monotonic() - self._written >= SECONDS_BETWEEN_WRITES
+        is_due = (at_an_epoch and has_waited) or run.done == run.n_steps
+        if is_due and run.losses[: run.done].isfinite().all():
             self._written = time.monotonic()
-            state = {name: part.state_dict() for name, part in self._parts(run).items()}
-            state |= {"done": run.done, "losses": run.losses, "run": self._name(run)}
-            state |= {"generator": self.generator.get_state()}
-            buffer = io.BytesIO()
-            torch.save(state | {"seconds": self._written - self._began}, buffer)
-            write_checked(path, buffer.getbuffer())  # all or nothing
+            self._write(path, run)
+
+    def _write(self, path: Path, run: Run) -> None:
+        """Put the state into the file, all or nothing."""
+        state = {name: part.state_dict() for name, part in self._parts(run).items()}
+        state["done"] = run.done
+        state["losses"] = run.losses
+        state["run"] = self._name(run)
+        state["generator"] = self.generator.get_state()
+        state["seconds"] = self._written - self._began
+        buffer = io.BytesIO()
+        torch.save(state, buffer)
+        write_checked(path, buffer.getbuffer())
 
     def _restore(self, path: Path, run: Run) -> None:
+        """Take the state from the file, if there is one."""
         state = read(path)
         if state is None:
             return
@@ -76,15 +86,22 @@ class Checkpoint:
         run.losses = state["losses"].to(next(self.model.parameters()).device)
 
     def _parts(self, run: Run) -> dict[str, Any]:
+        """What has a state: the model, the optimizer, and the scheduler if there is one."""
         parts = {"model": self.model, "optimizer": run.optimizer}
-        return parts | ({"scheduler": run.scheduler} if run.scheduler else {})
+        if run.scheduler:
+            parts["scheduler"] = run.scheduler
+        return parts
 
     def _name(self, run: Run) -> list[str]:
         """The trial, the layers, the optimizer, the length and the data, to three digits."""
-        data = (f"{values.double().norm():.3g}" for values in (self.x, self.y))
-        optimizer = f"{type(run.optimizer).__name__} {run.optimizer.defaults}"
-        key = trial_key(self.trial.config, self.trial.seed)
-        return [key, repr(self.model), optimizer, f"{run.n_steps} steps", *data]
+        return [
+            trial_key(self.trial.config, self.trial.seed),
+            repr(self.model),
+            f"{type(run.optimizer).__name__} {run.optimizer.defaults}",
+            f"{run.n_steps} steps",
+            f"{self.x.double().norm():.3g}",
+            f"{self.y.double().norm():.3g}",
+        ]
 
 
 def seconds_before(path: Path | None) -> float:

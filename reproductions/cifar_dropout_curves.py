@@ -7,6 +7,7 @@ which needs a GPU in practice. Lesson 07.
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -29,14 +30,40 @@ SMALL_WIDTHS = (0.25, 0.5, 1)
 WIDTHS = (0.5, 1, 2)
 SEEDS = 3
 TITLES = {"cifar10-subset": "The first images of CIFAR-10", "cifar10": "All of CIFAR-10"}
-PAIRS = [(learned, fixed) for fixed in SMALL_METHODS[:2] for learned in SMALL_METHODS[2:]]
-PAIRS += [("variational A2", "variational A"), ("Gaussian A", "none"), ("Gaussian B", "none")]
+PAIRS = (
+    ("variational A", "none"),
+    ("variational A2", "none"),
+    ("variational A", "Gaussian A"),
+    ("variational A2", "Gaussian A"),
+    ("variational A2", "variational A"),
+    ("Gaussian A", "none"),
+    ("Gaussian B", "none"),
+)
+"""Methods whose errors are compared image by image."""
 
-_SMALL = {"data": "cifar10-subset", "n_train": 4_000, "n_test": 1_000, "batch_size": 100}
-_SMALL |= {"learning_rate": 2e-3, "n_epochs": 40}
-_ALL = {**_SMALL, "data": "cifar10", "n_train": 50_000, "n_test": 10_000}
-_ALL |= {"batch_size": 200, "n_epochs": 30}
-_QUICK = {**_SMALL, "n_train": 60, "n_test": 20, "batch_size": 20, "n_epochs": 1}
+_SMALL = {
+    "data": "cifar10-subset",
+    "n_train": 4_000,
+    "n_test": 1_000,
+    "batch_size": 100,
+    "learning_rate": 2e-3,
+    "n_epochs": 40,
+}
+_ALL = {
+    **_SMALL,
+    "data": "cifar10",
+    "n_train": 50_000,
+    "n_test": 10_000,
+    "batch_size": 200,
+    "n_epochs": 30,
+}
+_QUICK = {
+    **_SMALL,
+    "n_train": 60,
+    "n_test": 20,
+    "batch_size": 20,
+    "n_epochs": 1,
+}
 
 
 def trials(scale: str) -> list[Trial]:
@@ -62,16 +89,22 @@ def run(trial: Trial) -> TrialResult:
     config = trial.config
     generator = seeded(trial.seed)
     data = datasets.load(config["data"], n_train=config["n_train"], n_test=config["n_test"])
-    std, mean = torch.std_mean(data.x_train, (0, 2, 3), keepdim=True)
-    x, x_test = (((part - mean) / std).to(device()) for part in (data.x_train, data.x_test))
-    y = data.y_train.to(device())
-    y_test = data.y_test.to(device())
+    std, mean = torch.std_mean(data.x_train, dim=(0, 2, 3), keepdim=True)  # of each channel
+    on = device()
+    x = ((data.x_train - mean) / std).to(on)
+    x_test = ((data.x_test - mean) / std).to(on)
+    y = data.y_train.to(on)
+    y_test = data.y_test.to(on)
     net = make_network(config["method"], config["width"], generator)
     arrays = curves.train(net, x, y, config, generator)
     logits = mean_weights(net, x_test)
-    arrays["wrong"] = np.packbits((logits.argmax(-1) != y_test).cpu().numpy()).tolist()
-    train_error = error_percent(mean_weights(net, x), y)
-    return TrialResult({"error": error_percent(logits, y_test), "train_error": train_error}, arrays)
+    is_wrong = logits.argmax(-1) != y_test
+    arrays["wrong"] = np.packbits(is_wrong.cpu().numpy()).tolist()
+    metrics = {
+        "error": error_percent(logits, y_test),
+        "train_error": error_percent(mean_weights(net, x), y),
+    }
+    return TrialResult(metrics, arrays)
 
 
 def make_network(method: str, width: float, generator: torch.Generator) -> Network:
@@ -79,7 +112,9 @@ def make_network(method: str, width: float, generator: torch.Generator) -> Netwo
 
     Type A has one factor for each input channel of a convolution, B one for each weight.
     """
-    maps1, maps2, units = (round(n * width) for n in (32, 64, 128))
+    maps1 = round(32 * width)
+    maps2 = round(64 * width)
+    units = round(128 * width)
     plain = nn.Sequential(
         nn.Conv2d(3, maps1, kernel_size=5, stride=2, padding=2),
         nn.Softplus(),
@@ -101,51 +136,88 @@ def table(records: Sequence[Record]) -> str:
     """For each data set the errors, their differences and the learned alphas; then the set-up."""
     parts = []
     for data, group in group_by(records, "data").items():
-        parts += [f"### {TITLES[data]}", _READING.format(**group[0]["config"])]
-        parts += [curves.error_table(group, "k", 1, group, "train_error")]
-        parts += [_differences(group), curves.alphas(group, "k")]
+        runs = curves.runs(group)
+        errors = curves.error_table(
+            runs,
+            width_name="k",
+            digits=1,
+            other_errors=runs.groupby(["method", "width"])["train_error"].mean(),
+        )
+        parts += [
+            f"### {TITLES[data]}",
+            _READING.format(**group[0]["config"]),
+            errors,
+            _differences(group),
+            curves.alphas(group, "k"),
+        ]
     return "\n\n".join([*parts, _SET_UP])
 
 
 def figure(records: Sequence[Record]) -> Figure:
     """A panel for each data set: mean error over the width, bars are standard errors over seeds."""
-    panels = {TITLES[data]: group for data, group in group_by(records, "data").items()}
+    panels = {}
+    for data, group in group_by(records, "data").items():
+        panels[TITLES[data]] = curves.runs(group)
     return curves.curves(panels, "width factor k")
 
 
 def claims(records: Sequence[Record]) -> list[Claim]:
     """Learned against fixed noise; the figure itself needs a GPU."""
     small = where(records, data="cifar10-subset")
-    told = []
+    widths = list(group_by(small, "width"))
+    gaps = []
     for fixed in ("Gaussian A", "none"):
-        if gap := _gap(small, ("variational A", fixed), [*group_by(small, "width")]):
-            told.append(f"{gap[0]:+.1f} ± {gap[1]:.1f} points from {fixed}")
-    statement = "In a convolutional network, too, learned dropout (A) errs less than at fixed rates"
-    ours = f"on 4,000 images {', '.join(told) or '–'}"
-    return [Claim(statement, "no numbers", ours, 0, 0, "all images of CIFAR-10 need a GPU")]
+        if gap := _gap(small, "variational A", fixed, widths):
+            gaps.append(f"{gap} points from {fixed}")
+    return [
+        Claim(
+            statement=(
+                "In a convolutional network, too, learned dropout (A) errs less than at fixed rates"
+            ),
+            published="no numbers",
+            ours=f"on 4,000 images {', '.join(gaps) or '–'}",
+            holds=0,
+            of=0,
+            condition="all images of CIFAR-10 need a GPU",
+        )
+    ]
 
 
-def difference(wrong: np.ndarray, other: np.ndarray) -> tuple[float, float]:
-    """How much larger the error ``wrong`` is than ``other``, in points, and its standard error.
+class Gap(NamedTuple):
+    """A difference of errors, in points, and its standard error."""
+
+    mean: float
+    error: float
+
+    def __str__(self) -> str:
+        return f"{self.mean:+.1f} ± {self.error:.1f}"
+
+
+def difference(wrong: np.ndarray, other: np.ndarray) -> Gap:
+    """How much larger the error ``wrong`` is than ``other``.
 
     Both are ``(seeds, widths, images)``, 1 for a wrong answer. The squares of the scatter from seed
     to seed, where there are several, and over images are added, which counts the chance of single
     images in a run twice: rather too large than too small.
     """
     gap = 100 * (wrong.astype(float) - other)
-    means = [gap.mean((0, 1)), *([gap.mean((1, 2))] if len(gap) > 1 else [])]
-    return gap.mean(), math.sqrt(sum(part.var(ddof=1) / len(part) for part in means))
+    of_images = gap.mean((0, 1))
+    error_var = of_images.var(ddof=1) / len(of_images)
+    if len(gap) > 1:
+        of_seeds = gap.mean((1, 2))
+        error_var += of_seeds.var(ddof=1) / len(of_seeds)
+    return Gap(gap.mean(), math.sqrt(error_var))
 
 
 def _differences(group: Sequence[Record]) -> str:
     """Paired differences for each width and over all."""
     widths = sorted(group_by(group, "width"))
     rows = []
-    for pair in PAIRS:
-        gaps = [_gap(group, pair, chosen) for chosen in (*([width] for width in widths), widths)]
-        cells = [f"{gap[0]:+.1f} ± {gap[1]:.1f}" if gap else "–" for gap in gaps]
+    for method, other in PAIRS:
+        gaps = [_gap(group, method, other, [width]) for width in widths]
+        gaps.append(_gap(group, method, other, widths))
         if any(gaps):
-            rows.append([" − ".join(pair), *cells])
+            rows.append([f"{method} − {other}", *(gap or "–" for gap in gaps)])
     head = ["difference", *(f"k = {width:g}" for width in widths), "all widths"]
     return (
         "Differences of the errors in points, on the same images and from the same seeds and first "
@@ -153,19 +225,30 @@ def _differences(group: Sequence[Record]) -> str:
     )
 
 
-def _gap(
-    group: Sequence[Record], pair: tuple[str, str], widths: Sequence[float]
-) -> tuple[float, float] | None:
+def _gap(group: Sequence[Record], method: str, other: str, widths: Sequence[float]) -> Gap | None:
     """The difference over the seeds that have both methods at all of these widths."""
     wrong = {}
     for record in group:
         config = record["config"]
-        packed = np.array(record["arrays"]["wrong"], np.uint8)
-        bits = np.unpackbits(packed, count=config["n_test"])
-        wrong[config["method"], config["width"], record["seed"]] = bits
-    seeds = [s for s in range(SEEDS) if all((m, w, s) in wrong for m in pair for w in widths)]
-    first, second = (np.array([[wrong[m, w, s] for w in widths] for s in seeds]) for m in pair)
-    return difference(first, second) if seeds else None
+        wrong[config["method"], config["width"], record["seed"]] = _wrong_images(record)
+
+    def of_seeds(name: str) -> np.ndarray:
+        return np.array([[wrong[name, width, seed] for width in widths] for seed in seeds])
+
+    seeds = []
+    for seed in range(SEEDS):
+        needed = {(name, width, seed) for name in (method, other) for width in widths}
+        if needed <= wrong.keys():
+            seeds.append(seed)
+    if not seeds:
+        return None
+    return difference(of_seeds(method), of_seeds(other))
+
+
+def _wrong_images(record: Record) -> np.ndarray:
+    """``(n_test,)``: 1 for each test image that the network gets wrong."""
+    packed = np.array(record["arrays"]["wrong"], np.uint8)
+    return np.unpackbits(packed, count=record["config"]["n_test"])
 
 
 _READING = """\

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-_DIGEST = hashlib.sha256().digest_size
+_DIGEST_LENGTH = hashlib.sha256().digest_size  # bytes
 
 
 @contextmanager
@@ -18,9 +18,10 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     A reader sees the old content or the new one, never half of it. If the block raises, ``path``
     stays as it was and nothing is left behind.
     """
-    for left in path.parent.glob(f"{path.name}.*.unfinished"):
-        if time.time() - left.stat().st_mtime > 3600:  # of a process that was killed
-            left.unlink(missing_ok=True)
+    for leftover in path.parent.glob(f"{path.name}.*.unfinished"):
+        age = time.time() - leftover.stat().st_mtime
+        if age > 3600:  # seconds: it is of a process that was killed
+            leftover.unlink(missing_ok=True)
     unfinished = path.with_name(f"{path.name}.{os.getpid()}.unfinished")
     try:
         with unfinished.open("wb") as file:
@@ -42,6 +43,8 @@ def write_checked(path: Path, content: bytes | memoryview) -> None:
 def read_checked(path: Path) -> memoryview | None:
     """What :func:`write_checked` put into the file; ``None`` if these are not its bytes."""
     whole = memoryview(path.read_bytes())
-    digest = whole[:_DIGEST]
-    content = whole[_DIGEST:]
-    return content if hashlib.sha256(content).digest() == digest else None
+    digest = whole[:_DIGEST_LENGTH]
+    content = whole[_DIGEST_LENGTH:]
+    if hashlib.sha256(content).digest() != digest:
+        return None
+    return content

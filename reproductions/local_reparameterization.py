@@ -12,13 +12,13 @@ import resource
 import sys
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
-from itertools import pairwise, product
+from itertools import pairwise
 from math import nan
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from matplotlib.figure import Figure
 from torch import Generator, Tensor
@@ -48,11 +48,28 @@ ROWS = {
 LAYERS = ("top", "bottom")
 COLUMNS = [(layer, epochs) for layer in LAYERS for epochs in (10, 100)]
 
-_PAPER = {**ALL_OF_MNIST, "width": 256, "batch_size": 200, "learning_rate": 1e-3}
-_PAPER |= {"p_drop_input": 0.2, "p_drop_hidden": 0.5, "epochs": [10, 100]}
-_PAPER |= {"rows": 1000, "n_draws": 100, "n_draws_per_example": 16}
-_QUICK = {**_PAPER, "n_train": 400, "n_test": 50, "width": 16, "epochs": [1, 2]}
-_QUICK |= {"rows": 40, "n_draws": 6, "n_draws_per_example": 4}
+_PAPER = {
+    **ALL_OF_MNIST,
+    "width": 256,
+    "batch_size": 200,
+    "learning_rate": 1e-3,
+    "p_drop_input": 0.2,
+    "p_drop_hidden": 0.5,
+    "epochs": [10, 100],
+    "rows": 1000,
+    "n_draws": 100,
+    "n_draws_per_example": 16,
+}
+_QUICK = {
+    **_PAPER,
+    "n_train": 400,
+    "n_test": 50,
+    "width": 16,
+    "epochs": [1, 2],
+    "rows": 40,
+    "n_draws": 6,
+    "n_draws_per_example": 4,
+}
 _ROWS_AT_ONCE = 25
 """Rows whose own weights are held in memory at the same time."""
 
@@ -78,28 +95,50 @@ def measure_variance(trial: Trial) -> TrialResult:
     metrics = {}
     for done, epochs in pairwise([0, *config["epochs"]]):
         n_steps = (epochs - done) * (len(x) // config["batch_size"])
-        train_by(config, net, x, y, generator, n_steps)
+        train_by(config, net, x, y, generator=generator, n_steps=n_steps)
         metrics[f"test_error, {epochs}"] = error_percent(mean_weights(net, x_test), y_test)
         for estimator in ROWS:
-            n_draws = "n_draws_per_example" if estimator == "per example" else "n_draws"
-            draws = []
-            for _ in range(config[n_draws]):
-                order = torch.randperm(len(x), generator=generator, device=generator.device)
-                rows = order[: config["rows"]]
-                draws.append(gradient(net, x[rows], y[rows], estimator, len(x), generator))
-            for layer, slopes in zip(("bottom", "top"), zip(*draws, strict=True), strict=True):
+            bottom, top = gradients(net, x, y, estimator, config, generator)
+            for layer, draws in (("bottom", bottom), ("top", top)):
                 name = f"{layer}, {estimator}, {epochs}"
-                estimate = gradient_variance(torch.stack(slopes))
-                metrics[name], metrics[f"{name}, standard error"] = estimate
+                variance, standard_error = gradient_variance(draws)
+                metrics[name] = variance
+                metrics[f"{name}, standard error"] = standard_error
     return TrialResult(metrics)
 
 
 def make_network(config: dict, generator: Generator) -> Network:
     """Variational dropout of type B, one learned alpha a layer."""
-    rates = (config["p_drop_input"], *[config["p_drop_hidden"]] * 3)
-    methods = [partial(VariationalDropoutB, init_p_drop=p_drop) for p_drop in rates]
-    net = mlp((784, *[config["width"]] * 3, 10), methods).to(generator.device)
-    return initialise(net, generator)
+    width = config["width"]
+    on_pixels = partial(VariationalDropoutB, init_p_drop=config["p_drop_input"])
+    on_hidden = partial(VariationalDropoutB, init_p_drop=config["p_drop_hidden"])
+    methods = [on_pixels, on_hidden, on_hidden, on_hidden]
+    net = mlp((784, width, width, width, 10), methods)
+    return initialise(net.to(generator.device), generator)
+
+
+def gradients(
+    net: Network,
+    x: Tensor,
+    y: Tensor,
+    estimator: Estimator,
+    config: dict,
+    generator: Generator,
+) -> tuple[Tensor, Tensor]:
+    """Draws of the gradient, each on other rows, for the first and the last mean weights.
+
+    ``(n_draws, L, K)`` of each of the two layers.
+    """
+    n_draws = config["n_draws_per_example" if estimator == "per example" else "n_draws"]
+    bottom = []
+    top = []
+    for _ in range(n_draws):
+        order = torch.randperm(len(x), generator=generator, device=generator.device)
+        rows = order[: config["rows"]]
+        of_first, of_last = gradient(net, x[rows], y[rows], estimator, len(x), generator)
+        bottom.append(of_first)
+        top.append(of_last)
+    return torch.stack(bottom), torch.stack(top)
 
 
 def gradient(
@@ -110,107 +149,158 @@ def gradient(
     The KL and its gradient are known exactly and vary in none of the estimators.
     """
     weights = (net[0].weight, net[-1].weight)
-    size = _ROWS_AT_ONCE if estimator == "per example" else len(x)  # rows that share their noise
-    parts = []
-    for inputs, targets in zip(x.split(size), y.split(size), strict=True):
+    n_rows = _ROWS_AT_ONCE if estimator == "per example" else len(x)
+    of_first = []
+    of_last = []
+    for inputs, targets in zip(x.split(n_rows), y.split(n_rows), strict=True):
         outputs = noisy_outputs(net, inputs, estimator, generator)
         nll = cross_entropy(outputs, targets, reduction="sum") * n_train / len(x)
-        parts.append(torch.autograd.grad(nll, weights))
-    return tuple(torch.stack(slopes).sum(0) for slopes in zip(*parts, strict=True))
+        first, last = torch.autograd.grad(nll, weights)
+        of_first.append(first)
+        of_last.append(last)
+    return torch.stack(of_first).sum(0), torch.stack(of_last).sum(0)
 
 
 def published() -> np.ndarray:
     """Table 1 as printed: ``ROWS`` by ``COLUMNS``."""
     rows = published_by("estimator", "lrt_gradient_variance")
-    names = [f"{layer}_layer_{epochs}_epochs" for layer, epochs in COLUMNS]
-    return np.array([[rows[row][name] for name in names] for row in ROWS.values()])
+    columns = [f"{layer}_layer_{epochs}_epochs" for layer, epochs in COLUMNS]
+    return np.array([[rows[name][column] for column in columns] for name in ROWS.values()])
 
 
-def measured(record: Record, what: str = "") -> np.ndarray:
-    """Our variances, or with ``", standard error"`` those, in the same places."""
-    stops = [(layer, at) for layer in LAYERS for at in record["config"]["epochs"]]
+def measured(record: Record, suffix: str = "") -> np.ndarray:
+    """Our variances in the same places; with ``", standard error"`` as suffix their errors."""
     metrics = record["metrics"]
-    return np.array([[metrics[f"{layer}, {e}, {at}{what}"] for layer, at in stops] for e in ROWS])
+    rows = []
+    for estimator in ROWS:
+        row = []
+        for layer in LAYERS:
+            for epochs in record["config"]["epochs"]:
+                row.append(metrics[f"{layer}, {estimator}, {epochs}{suffix}"])
+        rows.append(row)
+    return np.array(rows)
 
 
 def variance_table(records: list[Record]) -> str:
     """Ours for each seed beside the published, their ratios to the first row, and what differs."""
+    note = _VARIANCE_NOTE.format_map(records[0]["config"]).replace("\n", " ")
+    return "\n\n".join(
+        [
+            markdown.frame_table(_variances(records)),
+            markdown.frame_table(_by_seed(records)),
+            note,
+        ]
+    )
+
+
+def _variances(records: list[Record]) -> pd.DataFrame:
+    """A row for each layer, stop and estimator; columns for the published ones and each seed."""
     config = records[0]["config"]
     printed = published()
-    ours = [*map(measured, records)]
+    places = [
+        (layer, epochs, name)
+        for layer in LAYERS
+        for epochs in config["epochs"]
+        for name in ROWS.values()
+    ]
+    shown = pd.DataFrame(places, columns=["layer", "epochs", "estimator"])
+    shown["published"] = _cells(printed)
+    shown["published, times local"] = _cells(printed / printed[0])
+    for record in records:
+        seed = record["seed"]
+        values = measured(record)
+        errors = measured(record, ", standard error")
+        shown[f"seed {seed}"] = _cells(values)
+        shown[f"seed {seed}, standard error"] = _cells(errors)
+        shown[f"seed {seed}, times local"] = _cells(values / values[0])
+    return shown
 
-    def cells(values: np.ndarray) -> list[str]:
-        return [f"{value:.2g}" for value in values.T.ravel()]
 
-    variances = {
-        "layer": [layer for layer, _ in COLUMNS for _ in ROWS],
-        "epochs": [epochs for _ in LAYERS for epochs in config["epochs"] for _ in ROWS],
-        "estimator": [*ROWS.values()] * len(COLUMNS),
-        "published": cells(printed),
-        "published, times local": cells(printed / printed[0]),
-    }
-    seeds = {"seed": [record["seed"] for record in records]}
-    for seed, record, values in zip(seeds["seed"], records, ours, strict=True):
-        variances[f"seed {seed}"] = cells(values)
-        variances[f"seed {seed}, standard error"] = cells(measured(record, ", standard error"))
-        variances[f"seed {seed}, times local"] = cells(values / values[0])
-    for epochs in config["epochs"]:
+def _cells(values: np.ndarray) -> list[str]:
+    """Of ``ROWS`` by ``COLUMNS``, column by column."""
+    return [f"{value:.2g}" for value in values.T.ravel()]
+
+
+def _by_seed(records: list[Record]) -> pd.DataFrame:
+    """A row for each seed: its test errors, the order of its estimators, what training on does."""
+    shown = pd.DataFrame({"seed": [record["seed"] for record in records]})
+    for epochs in records[0]["config"]["epochs"]:
         errors = metric(records, f"test_error, {epochs}")
-        seeds[f"test error after {epochs} epochs (%)"] = [f"{error:.2f}" for error in errors]
-    seeds["columns in the published order"] = map(_in_order, ours)
-    for layer, theirs, *growth in zip(LAYERS, *map(_growth, [printed, *ours]), strict=True):
+        shown[f"test error after {epochs} epochs (%)"] = [f"{error:.2f}" for error in errors]
+    ours = [measured(record) for record in records]
+    shown["columns in the published order"] = [_in_order(values) for values in ours]
+    for k, layer in enumerate(LAYERS):
+        theirs = _growth(published())[k]
         head = f"local, {layer} layer: later by earlier variance (published {theirs:.2g})"
-        seeds[head] = [f"{times:.2g}" for times in growth]
-    tables = [markdown.table_by_columns(variances), markdown.table_by_columns(seeds)]
-    return "\n\n".join([*tables, _VARIANCE_NOTE.format_map(config).replace("\n", " ")])
+        shown[head] = [f"{_growth(values)[k]:.2g}" for values in ours]
+    return shown
 
 
 def variance_claims(records: list[Record]) -> list[Claim]:
     """The order of the estimators, and what training on does to the local one."""
     ours = [measured(record) for record in records]
-    falls = np.array([*map(_growth, ours)])
-    theirs, ours_fall = (
-        ", ".join(f"{n} layer × {v:.2g}" for n, v in zip(LAYERS, growth, strict=True))
-        for growth in (_growth(published()), falls.mean(0))
-    )
-    order = (
-        "Gradients vary least without noise, then with local reparameterization, a weight sample "
-        "per data point, one per minibatch"
-    )
-    falling = "From epoch 10 to 100 the variance of the local estimator falls"
-    held = sum(map(_in_order, ours))
-    of = len(ours) * len(COLUMNS)
+    growth = np.array([_growth(values) for values in ours])
     condition = f"MNIST, {len(records)} seeds, width and optimizer of the paper unknown"
-    seen = (
-        f"{condition}; points in columns and seeds",
-        f"{condition}; layers and seeds; above 1 it rises",
-    )
     return [
-        Claim(order, "this order in all four columns", "this order", held, of, seen[0]),
-        Claim(falling, theirs, ours_fall, (falls < 1).sum(), falls.size, seen[1]),
+        Claim(
+            statement=(
+                "Gradients vary least without noise, then with local reparameterization, a weight "
+                "sample per data point, one per minibatch"
+            ),
+            published="this order in all four columns",
+            ours="this order",
+            holds=sum(_in_order(values) for values in ours),
+            of=len(ours) * len(COLUMNS),
+            condition=f"{condition}; points in columns and seeds",
+        ),
+        Claim(
+            statement="From epoch 10 to 100 the variance of the local estimator falls",
+            published=_by_layer(_growth(published())),
+            ours=_by_layer(growth.mean(0)),
+            holds=(growth < 1).sum(),
+            of=growth.size,
+            condition=f"{condition}; layers and seeds; above 1 it rises",
+        ),
     ]
+
+
+def _by_layer(growth: np.ndarray) -> str:
+    """Factors, each with the name of its layer."""
+    return ", ".join(
+        f"{layer} layer × {factor:.2g}" for layer, factor in zip(LAYERS, growth, strict=True)
+    )
 
 
 def variance_figure(records: list[Record]) -> Figure:
     """Variances on a log axis, ours with two standard errors."""
-    panels = {}
     names = list(ROWS.values())
-    values = [(measured(record), 2 * measured(record, ", standard error")) for record in records]
-    for place, (layer, epochs) in enumerate(COLUMNS):
-        theirs = [(name, row[place], 0) for name, row in zip(names, published(), strict=True)]
-        ours = [(n, v[i, place], e[i, place]) for v, e in values for i, n in enumerate(names)]
-        panels[f"{layer} layer, {epochs} epochs"] = ours, theirs
+    printed = published()
+    panels = {}
+    for column, (layer, epochs) in enumerate(COLUMNS):
+        theirs = [(name, printed[row, column], 0) for row, name in enumerate(names)]
+        ours = []
+        for record in records:
+            values = measured(record)[:, column]
+            bars = 2 * measured(record, ", standard error")[:, column]
+            ours += zip(names, values, bars, strict=True)
+        panels[f"{layer} layer, {epochs} epochs"] = (ours, theirs)
     return ours_and_published(names, panels, "variance; bars: two standard errors", scale="log")
 
 
 def _growth(values: np.ndarray) -> np.ndarray:
     """What the local estimator's variance is multiplied by between the stops, for ``LAYERS``."""
-    return values[0, 1::2] / values[0, ::2]
+    local = values[0]
+    earlier = local[::2]
+    later = local[1::2]
+    return later / earlier
 
 
 def _in_order(values: np.ndarray) -> int:
     """In how many columns the four stand in the published order."""
-    return (np.diff(values[[3, 0, 1, 2]], axis=0) >= 0).all(0).sum()
+    local, per_example, per_minibatch, no_noise = values
+    in_published_order = np.stack([no_noise, local, per_example, per_minibatch])
+    does_not_fall = np.diff(in_published_order, axis=0) >= 0
+    return does_not_fall.all(0).sum()
 
 
 _VARIANCE_NOTE = """\
@@ -223,8 +313,18 @@ the parametrisation of alpha behind the printed numbers. The size of a variance 
 these, so compare orders and ratios."""
 
 
-_SPEED = {"n_train": 60_000, "width": 500, "batch_size": 100}
-_BRIEF = {"n_train": 100, "width": 8, "batch_size": 20, "rows_at_once": 20, "timed_batches": 3}
+_SPEED = {
+    "n_train": 60_000,
+    "width": 500,
+    "batch_size": 100,
+}
+_BRIEF = {
+    "n_train": 100,
+    "width": 8,
+    "batch_size": 20,
+    "rows_at_once": 20,
+    "timed_batches": 3,
+}
 
 
 def speed_trials(scale: str) -> list[Trial]:
@@ -232,8 +332,15 @@ def speed_trials(scale: str) -> list[Trial]:
     plans = {"per example": (5, 25), "local": (50, 100), "per minibatch": (50, 100)}
     planned = []
     for estimator, (n_batches, n_rows) in plans.items():
-        config = {"estimator": estimator, "timed_batches": n_batches, "rows_at_once": n_rows}
-        planned.append(Trial({**_SPEED, **config, **(_BRIEF if scale == "quick" else {})}, seed=0))
+        config = {
+            **_SPEED,
+            "estimator": estimator,
+            "timed_batches": n_batches,
+            "rows_at_once": n_rows,
+        }
+        if scale == "quick":
+            config.update(_BRIEF)
+        planned.append(Trial(config, seed=0))
     return planned
 
 
@@ -255,99 +362,141 @@ def measure_speed(trial: Trial) -> TrialResult:
     )
 
 
-def _rows(records: list[Record]) -> list[dict[str, Any]]:
-    """Each estimator's seconds an epoch, ours and published, and both over those of local."""
+def _speeds(records: list[Record]) -> pd.DataFrame:
+    """A row for each estimator: seconds of an epoch, ours and published, and over those of local.
+
+    What is not there, because it is not published or not recorded, is not a number.
+    """
     printed = published_by("estimator", "lrt_seconds_per_epoch")
-    theirs = {name: row["seconds_per_epoch"] for name, row in printed.items()}
-    ours = {ROWS[r["config"]["estimator"]]: r["metrics"]["seconds_per_epoch"] for r in records}
-    rows = [{**record, "name": name} for record, name in zip(records, ours, strict=True)]
-    for row, (who, seconds) in product(rows, (("ours", ours), ("published", theirs))):
-        row[who] = seconds.get(row["name"], nan)
-        row[f"{who}, times"] = row[who] / seconds.get(ROWS["local"], nan)
-    return rows
+    runs = pd.json_normalize(records)
+    speeds = pd.DataFrame(
+        {
+            "name": runs["config.estimator"].map(ROWS),
+            "ours": runs["metrics.seconds_per_epoch"],
+            "peak_mib": runs["metrics.peak_mib"],
+            "rows_at_once": runs["config.rows_at_once"],
+            "timed_batches": runs["config.timed_batches"],
+        }
+    )
+    speeds["published"] = [
+        printed[name]["seconds_per_epoch"] if name in printed else nan for name in speeds["name"]
+    ]
+    local = speeds[speeds["name"] == ROWS["local"]]
+    for source in ("ours", "published"):
+        of_local = local[source].iloc[0] if len(local) else nan
+        speeds[f"{source}, times local"] = speeds[source] / of_local
+    return speeds
 
 
 def speed_table(records: list[Record]) -> str:
     """Seconds and their ratio to local reparameterization, beside the published ones; memory."""
-    columns = {
-        "estimator": "{name}",
-        "seconds an epoch": "{ours:,.1f}",
-        "times local": "{ours, times:.3g}",
-        "published seconds": "{published:g}",
-        "published, times local": "{published, times:.3g}",
-        "peak memory (MiB)": "{metrics[peak_mib]:.0f}",
-        "rows at once": "{config[rows_at_once]}",
-        "batches timed": "{config[timed_batches]}",
-    }
+    speeds = _speeds(records)
+    shown = pd.DataFrame(
+        {
+            "estimator": speeds["name"],
+            "seconds an epoch": speeds["ours"].map("{:,.1f}".format),
+            "times local": speeds["ours, times local"].map("{:.3g}".format),
+            "published seconds": speeds["published"].map("{:g}".format),
+            "published, times local": speeds["published, times local"].map("{:.3g}".format),
+            "peak memory (MiB)": speeds["peak_mib"].map("{:.0f}".format),
+            "rows at once": speeds["rows_at_once"],
+            "batches timed": speeds["timed_batches"],
+        }
+    )
     config = records[0]["config"]
-    shown = markdown.table_of(_rows(records), columns)
     n_batches = config["n_train"] // config["batch_size"]
-    return f"{shown}\n\n{_SPEED_NOTE.format(**config, n_batches=n_batches)}"
+    note = _SPEED_NOTE.format(
+        width=config["width"], batch_size=config["batch_size"], n_batches=n_batches
+    )
+    return f"{markdown.frame_table(shown)}\n\n{note}"
 
 
 def speed_claims(records: list[Record]) -> list[Claim]:
     """How much longer an epoch takes with a weight sample for each row."""
-    rows = {row["name"]: row for row in _rows(records)}
-    if not {ROWS["per example"], ROWS["local"]} <= rows.keys():
+    speeds = _speeds(records).set_index("name")
+    slow = ROWS["per example"]
+    if slow not in speeds.index or ROWS["local"] not in speeds.index:
         return []
-    slow = rows[ROWS["per example"]]
+    ours = speeds.loc[slow, "ours, times local"]
+    theirs = speeds.loc[slow, "published, times local"]
     return [
         Claim(
-            "An epoch with a weight sample per data point takes hundreds of times as long as one "
-            "with local reparameterization",
-            f"{slow['published, times']:.0f} times",
-            f"{slow['ours, times']:.0f} times",
-            int(slow["ours, times"] > 100),
-            1,
-            f"on {records[0]['device']}; published on a GPU of 2015",
+            statement=(
+                "An epoch with a weight sample per data point takes hundreds of times as long as "
+                "one with local reparameterization"
+            ),
+            published=f"{theirs:.0f} times",
+            ours=f"{ours:.0f} times",
+            holds=int(ours > 100),
+            of=1,
+            condition=f"on {records[0]['device']}; published on a GPU of 2015",
         )
     ]
 
 
 def speed_figure(records: list[Record]) -> Figure:
     """Seconds an epoch and memory on a log axis."""
-    rows = _rows(records)
-    memory = [(row["name"], row["metrics"]["peak_mib"], 0) for row in rows]
-    ours, theirs = ([(row["name"], row[who], 0) for row in rows] for who in ("ours", "published"))
-    panels = {"Seconds an epoch": (ours, theirs), "Peak memory (MiB)": (memory, [])}
-    return ours_and_published([row["name"] for row in rows], panels, scale="log")
+    speeds = _speeds(records)
+
+    def dots(column: str) -> list[tuple[str, float, float]]:
+        return [
+            (name, value, 0) for name, value in zip(speeds["name"], speeds[column], strict=True)
+        ]
+
+    panels = {
+        "Seconds an epoch": (dots("ours"), dots("published")),
+        "Peak memory (MiB)": (dots("peak_mib"), []),
+    }
+    return ours_and_published(list(speeds["name"]), panels, scale="log")
 
 
 def _train(config: dict, seed: int, n_threads: int) -> tuple[list[float], int]:
+    """Seconds of each timed step, and the bytes that training added to the highest memory."""
     torch.set_num_threads(n_threads)
     on = device()
     generator = seeded(seed)
-    widths = (784, *[config["width"]] * 3, 10)
-    net = initialise(mlp(widths, BayesByBackprop).to(on), generator)
-    stepper = adam(1e-3)(net.parameters())
+    width = config["width"]
+    net = mlp((784, width, width, width, 10), BayesByBackprop)
+    initialise(net.to(on), generator)
+    optimizer = adam(1e-3)(net.parameters())
     x = torch.rand(config["batch_size"], 784, generator=generator, device=on)
     y = torch.randint(10, (len(x),), generator=generator, device=on)
-    step = partial(_step, net, x, y, stepper, config, generator)
-    before = _peak_bytes(on)
-    times = interleaved_times({"step": step}, config["timed_batches"], 2, partial(clock, on))
-    return times["step"], _peak_bytes(on) - before
+    step = partial(_step, net, x, y, optimizer, config, generator)
+    bytes_before = _peak_bytes(on)
+    times = interleaved_times(
+        {"step": step},
+        n_rounds=config["timed_batches"],
+        warm_up=2,
+        clock=partial(clock, on),
+    )
+    return times["step"], _peak_bytes(on) - bytes_before
 
 
 def _step(
-    net: Network, x: Tensor, y: Tensor, stepper: Optimizer, config: dict, generator: Generator
+    net: Network, x: Tensor, y: Tensor, optimizer: Optimizer, config: dict, generator: Generator
 ) -> None:
-    """Of a minibatch in pieces of ``rows_at_once``."""
-    stepper.zero_grad(set_to_none=True)
-    pieces = zip(x.split(config["rows_at_once"]), y.split(config["rows_at_once"]), strict=True)
-    for inputs, targets in pieces:
+    """A step on a minibatch, which is taken in pieces of ``rows_at_once``."""
+    optimizer.zero_grad(set_to_none=True)
+    n_rows = config["rows_at_once"]
+    for inputs, targets in zip(x.split(n_rows), y.split(n_rows), strict=True):
         outputs = noisy_outputs(net, inputs, config["estimator"], generator)
-        (cross_entropy(outputs, targets, reduction="sum") / len(x)).backward()
-    (net.kl() / config["n_train"]).backward()
-    stepper.step()
+        nll = cross_entropy(outputs, targets, reduction="sum") / len(x)
+        nll.backward()
+    kl = net.kl() / config["n_train"]
+    kl.backward()
+    optimizer.step()
 
 
 def _peak_bytes(on: torch.device) -> int:
+    """The highest memory so far: of the allocator on CUDA, else of this process."""
     if on.type == "cuda":
         return torch.cuda.max_memory_allocated(on)
     status = Path("/proc/self/status")
     if status.exists():  # ru_maxrss would also count the process that started this one
-        lines = status.read_text().splitlines()
-        return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+        for line in status.read_text().splitlines():
+            if line.startswith("VmHWM"):
+                _, kilobytes, _ = line.split()
+                return 1024 * int(kilobytes)
     unit = 1 if sys.platform == "darwin" else 1024
     return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 

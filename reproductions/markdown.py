@@ -1,42 +1,43 @@
 """Tables as Markdown, and what stands in their cells."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from statistics import mean, stdev
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-Row = Mapping[str, Any]
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """Lines ``| cell | cell |`` with a rule under the head."""
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
+    """Lines ``| cell | cell |`` with a rule under the head.
 
-
-def table_by_columns(columns: Mapping[str, Iterable[Any]]) -> str:
-    """:func:`table` from head -> cells."""
-    return table([*columns], zip(*columns.values(), strict=True))
-
-
-def table_of(rows: Iterable[Row], columns: Mapping[str, str | Callable[[Row], str]]) -> str:
-    """:func:`table` with a line for each of ``rows`` and a format for each column.
-
-    Args:
-        rows: such as records, whose entries formats reach as ``{metrics[error]:.2f}``.
-        columns: head -> format string for a row, or a function of it that gives the cell. A number
-            that is none becomes a dash.
+    >>> print(table(["method", "error (%)"], [["VD", 1.2]]))
+    | method | error (%) |
+    | --- | --- |
+    | VD | 1.2 |
     """
+    rule = ["---"] * len(head)
+    lines = []
+    for cells in (head, rule, *rows):
+        lines.append(f"| {' | '.join(map(str, cells))} |")
+    return "\n".join(lines)
 
-    def cell(row: Row, form: str | Callable[[Row], str]) -> str:
-        text = form(row) if callable(form) else form.format_map(row)
-        return "–" if text == "nan" else text
 
-    return table([*columns], [[cell(row, form) for form in columns.values()] for row in rows])
+def frame_table(frame: "DataFrame") -> str:
+    """:func:`table` of a data frame without its index; a number that is none becomes a dash."""
+    rows = []
+    for cells in frame.itertuples(index=False):
+        rows.append(["–" if str(cell) == "nan" else cell for cell in cells])
+    return table(list(frame.columns), rows)
 
 
 def mean_and_error(values: Sequence[float], digits: int) -> str:
-    """The mean, and with more than one value its standard error."""
+    """The mean, and with more than one value its standard error.
+
+    >>> mean_and_error([1.0, 2.0, 3.0], digits=2)
+    '2.00 ± 0.58'
+    """
     if len(values) == 1:
         return f"{values[0]:.{digits}f}"
     error = stdev(values) / math.sqrt(len(values))

@@ -21,8 +21,9 @@ ALL_OF_MNIST = {"n_train": 60_000, "n_test": 10_000}
 def digits(config: Mapping[str, Any], prepare: Callable[[Tensor], Tensor]) -> list[Tensor]:
     """MNIST of a trial's sizes on the device, images prepared: ``x, y, x_test, y_test``."""
     data = datasets.load("mnist", n_train=config["n_train"], n_test=config["n_test"])
-    parts = prepare(data.x_train), data.y_train, prepare(data.x_test), data.y_test
-    return [part.to(device()) for part in parts]
+    x = prepare(data.x_train)
+    x_test = prepare(data.x_test)
+    return [part.to(device()) for part in (x, data.y_train, x_test, data.y_test)]
 
 
 def train_by(

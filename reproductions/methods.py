@@ -30,7 +30,9 @@ from bdl_lessons.models import (
 from bdl_lessons.probability import kingma_kl, loguniform_kl
 from reproductions.posteriors.chained_vectors import ChainedVectors
 from reproductions.posteriors.elrg import ELRG
+from reproductions.posteriors.full_covariance import FullCovarianceDropout
 from reproductions.posteriors.mnf import MNF
+from reproductions.posteriors.vector_starts import FrozenVectors, NearIdentity
 from reproductions.posteriors.vmg import VMG
 from reproductions.uci.training import (
     Point,
@@ -135,6 +137,8 @@ _VSD = partial(StructuredDropout, kl_per="weight")
 _CHAIN = partial(ChainedVectors, kl_per="weight")
 _VSD_GRID = tuple({"kl_weight": weight, "min_alpha": 1e-9} for weight in KL_WEIGHTS)
 """On Naval the default bound on alpha, 1e-4, and a rate of 0.0005 are too much noise."""
+NOISE_SETTINGS = ("init_p_drop", "min_alpha", "alpha_spread")
+"""What a trial may set of noise that is structured dropout's, or is compared with it."""
 
 METHODS = (
     Method(
@@ -362,7 +366,7 @@ METHODS = (
     Method(
         "VSD, T = 0",
         partial(_VSD, n_reflections=0),
-        settings=("init_p_drop", "min_alpha"),
+        settings=NOISE_SETTINGS,
         common_tests=True,
         learns_alpha=True,
         bench=True,
@@ -374,7 +378,7 @@ METHODS = (
     Method(
         "VSD, T = 1",
         partial(_VSD, n_reflections=1),
-        settings=("init_p_drop", "min_alpha"),
+        settings=NOISE_SETTINGS,
         learns_alpha=True,
         bench=True,
         steps="VSD T=1",
@@ -386,7 +390,7 @@ METHODS = (
     Method(
         "VSD, T = 2",
         partial(_VSD, n_reflections=2),
-        settings=("init_p_drop", "min_alpha"),
+        settings=NOISE_SETTINGS,
         common_tests=True,
         learns_alpha=True,
         bench=True,
@@ -410,11 +414,13 @@ METHODS = (
     Method(
         "VSD, T = 2, fc",
         partial(_CHAIN, n_reflections=2),
+        settings=NOISE_SETTINGS,
         common_tests=True,
         learns_alpha=True,
         bench=True,
         steps="VSD T=2, fc",
         complexity="VSD",
+        uci_grid=_VSD_GRID,
     ),
     Method(
         "VSD, T = 2, fc_lowrank",
@@ -459,6 +465,56 @@ METHODS = (
         ),
         common_tests=True,
         learns_alpha=True,
+    ),
+    Method(
+        "full covariance",
+        FullCovarianceDropout,
+        settings=NOISE_SETTINGS,
+        common_tests=True,
+        learns_alpha=True,
+        uci_grid=_VSD_GRID,
+    ),
+    Method(
+        "VSD, T = 2, frozen",
+        partial(FrozenVectors, kl_per="weight", n_reflections=2),
+        settings=NOISE_SETTINGS,
+        uci_grid=_VSD_GRID,
+    ),
+    Method(
+        "VSD, T = 8, frozen",
+        partial(FrozenVectors, kl_per="weight", n_reflections=8),
+        settings=NOISE_SETTINGS,
+        uci_grid=_VSD_GRID,
+    ),
+    Method(
+        "VSD, T = 8",
+        partial(_VSD, n_reflections=8),
+        settings=NOISE_SETTINGS,
+        uci_grid=_VSD_GRID,
+    ),
+    Method(
+        "VSD, T = 50",
+        partial(_VSD, n_reflections=50),
+        settings=NOISE_SETTINGS,
+        uci_grid=_VSD_GRID,
+    ),
+    Method(
+        "VSD, T = 2, near the identity",
+        partial(NearIdentity, kl_per="weight", n_reflections=2),
+        settings=NOISE_SETTINGS,
+        uci_grid=_VSD_GRID,
+    ),
+    Method(
+        "VSD, T = 8, near the identity",
+        partial(NearIdentity, kl_per="weight", n_reflections=8),
+        settings=NOISE_SETTINGS,
+        uci_grid=_VSD_GRID,
+    ),
+    Method(
+        "VSD, T = 8, near the axes",
+        partial(NearIdentity, kl_per="weight", n_reflections=8, start="coordinates"),
+        settings=NOISE_SETTINGS,
+        uci_grid=_VSD_GRID,
     ),
 )
 """Every posterior. Their order is that of the tables in which they stand, but for UCI."""

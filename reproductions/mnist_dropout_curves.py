@@ -6,11 +6,13 @@ tell what a schedule does to the order of the methods. Lesson 07.
 """
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from functools import partial
-from statistics import mean, stdev
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import torch
 from matplotlib.figure import Figure
 from torch import Tensor
@@ -18,13 +20,13 @@ from torch import Tensor
 from bdl_lessons import models
 from bdl_lessons.core import CYCLE, GREY, seeded
 from bdl_lessons.core.plot_style import new_figure
-from bdl_lessons.datasets.records import Record, group_by, published_table, where
+from bdl_lessons.datasets.records import Record, group_by, published_table
 from bdl_lessons.evaluation import error_percent
 from bdl_lessons.probability import kingma_kl
 from reproductions import markdown
 from reproductions.experiment import Claim, Experiment, Trial, TrialResult
 from reproductions.measure import ALL_OF_MNIST, digits, mean_weights, train_by
-from reproductions.records import longest, metric
+from reproductions.records import longest
 
 RATES = (0.2, 0.5, 0.5, 0.5)
 METHODS: dict[str, models.Method] = {
@@ -40,8 +42,20 @@ WIDTHS = (100, 250, 500, 750)
 FULL_WIDTHS = (100, 250, 500)
 SEEDS = 3
 
-_PAPER = {**ALL_OF_MNIST, "measure": "error", "batch_size": 200, "learning_rate": 2e-3}
-_QUICK = {**_PAPER, "n_train": 200, "n_test": 50, "batch_size": 100, "n_epochs": 1, "width": 20}
+_PAPER = {
+    **ALL_OF_MNIST,
+    "measure": "error",
+    "batch_size": 200,
+    "learning_rate": 2e-3,
+}
+_QUICK = {
+    **_PAPER,
+    "n_train": 200,
+    "n_test": 50,
+    "batch_size": 100,
+    "n_epochs": 1,
+    "width": 20,
+}
 
 
 def trials(scale: str) -> list[Trial]:
@@ -64,7 +78,8 @@ def run(trial: Trial) -> TrialResult:
     x, y, x_test, y_test = digits(config, lambda images: images.flatten(1))
     net = make_network(config["method"], config["width"], generator)
     arrays = train(net, x, y, config, generator)
-    return TrialResult({"error": error_percent(mean_weights(net, x_test), y_test)}, arrays)
+    error = error_percent(mean_weights(net, x_test), y_test)
+    return TrialResult({"error": error}, arrays)
 
 
 def train(
@@ -78,9 +93,9 @@ def train(
         net,
         x,
         y,
-        generator,
-        n_steps,
-        kl_weight=float(is_learned),
+        generator=generator,
+        n_steps=n_steps,
+        kl_weight=1.0 if is_learned else 0.0,
         schedule=lambda step: 1 - step / n_steps,
     )
     if not is_learned:
@@ -110,13 +125,19 @@ def table(records: Sequence[Record]) -> str:
     trained = longest(records, "n_epochs")
     orders = []
     for n_epochs, group in sorted(group_by(records, "n_epochs").items(), reverse=True):
-        agreements = (
-            f"{agree} of {n} with {width} units" for width, (agree, n) in _order(group).items()
-        )
+        agreements = [
+            f"{n_agree} of {n_pairs} with {width} units"
+            for width, (n_agree, n_pairs) in _order(runs(group)).items()
+        ]
         orders.append(f"after {n_epochs} epochs {', '.join(agreements)}")
     return "\n\n".join(
         [
-            error_table(trained, "units", 2, _published(), "error"),
+            error_table(
+                runs(trained),
+                width_name="units",
+                digits=2,
+                other_errors=_published().set_index(["method", "width"])["error"],
+            ),
             f"Pairs of methods in the published order: {'; '.join(orders)}.",
             alphas(trained, "units"),
             _SET_UP.format(**trained[0]["config"]),
@@ -127,72 +148,126 @@ def table(records: Sequence[Record]) -> str:
 def claims(records: Sequence[Record]) -> list[Claim]:
     """Learned against fixed noise and none, and the order of all, by the longest schedule."""
     trained = longest(records, "n_epochs")
-    printed = _published()
-    statements = []
+    ours = runs(trained)
+    order = _order(ours)
+    n_agree = sum(agree for agree, _ in order.values())
+    n_pairs = sum(pairs for _, pairs in order.values())
     condition = f"MNIST, {trained[0]['config']['n_epochs']} epochs, no stopping on validation data"
-    better = "Learned Gaussian dropout (A, A2) has a lower test error than the same noise at rate ½"
-    harmless = f"With {WIDTHS[0]} units learned Gaussian dropout (A) errs no more than no dropout"
-    for statement, methods, other, widths, most in (
-        (better, ("variational A", "variational A2"), "Gaussian A", WIDTHS, -2),
-        (harmless, ("variational A",), "none", WIDTHS[:1], 2),
-    ):
-        gaps = []
-        theirs = []
-        for width, method in itertools.product(widths, methods):
-            ours = [errors(trained, m, width) for m in (method, other)]
-            if min(map(len, ours)) > 1:
-                error = sum(stdev(part) ** 2 / len(part) for part in ours) ** 0.5
-                gaps.append((mean(ours[0]) - mean(ours[1]), error))
-                first, second = (errors(printed, m, width)[0] for m in (method, other))
-                theirs.append(f"{first - second:+.2f}")
-        statements.append(
-            Claim(
-                statement,
-                f"{', '.join(theirs)} points",
-                f"{', '.join(f'{gap:+.2f} ± {error:.2f}' for gap, error in gaps)} points",
-                sum(gap < most * error for gap, error in gaps),
-                len(gaps),
-                f"{condition}; two standard errors over seeds, where Student's t of three asks for "
-                "2.8",
-            )
-        )
-    order = _order(trained)
-    agree, pairs = (sum(counts[i] for counts in order.values()) for i in (0, 1))
-    statement = f"The order of the seven methods with {', '.join(map(str, order))} units"
-    condition += "; half of the pairs agree by chance"
     return [
-        *statements,
-        Claim(statement, f"{pairs} pairs", f"{agree} of them", agree, pairs, condition),
+        _comparison(
+            "Learned Gaussian dropout (A, A2) has a lower test error than the same noise at rate ½",
+            ours,
+            methods=("variational A", "variational A2"),
+            other="Gaussian A",
+            widths=WIDTHS,
+            most=-2,
+            condition=condition,
+        ),
+        _comparison(
+            f"With {WIDTHS[0]} units learned Gaussian dropout (A) errs no more than no dropout",
+            ours,
+            methods=("variational A",),
+            other="none",
+            widths=WIDTHS[:1],
+            most=2,
+            condition=condition,
+        ),
+        Claim(
+            statement=f"The order of the seven methods with {', '.join(map(str, order))} units",
+            published=f"{n_pairs} pairs",
+            ours=f"{n_agree} of them",
+            holds=n_agree,
+            of=n_pairs,
+            condition=f"{condition}; half of the pairs agree by chance",
+        ),
     ]
+
+
+def _comparison(
+    statement: str,
+    ours: pd.DataFrame,
+    methods: Sequence[str],
+    other: str,
+    widths: Sequence[int],
+    most: float,
+    condition: str,
+) -> Claim:
+    """A claim on the error of ``methods`` minus that of another one, where both have two seeds.
+
+    It holds where the difference is below ``most`` times its standard error.
+    """
+    printed = _published()
+    measured = []
+    published = []
+    n_hold = 0
+    for width, method in itertools.product(widths, methods):
+        errors = _errors(ours, method, width)
+        other_errors = _errors(ours, other, width)
+        if min(len(errors), len(other_errors)) < 2:
+            continue
+        gap = errors.mean() - other_errors.mean()
+        standard_error = math.hypot(errors.sem(), other_errors.sem())
+        n_hold += gap < most * standard_error
+        measured.append(f"{gap:+.2f} ± {standard_error:.2f}")
+        printed_gap = _errors(printed, method, width).item() - _errors(printed, other, width).item()
+        published.append(f"{printed_gap:+.2f}")
+    return Claim(
+        statement=statement,
+        published=f"{', '.join(published)} points",
+        ours=f"{', '.join(measured)} points",
+        holds=int(n_hold),
+        of=len(measured),
+        condition=(
+            f"{condition}; two standard errors over seeds, where Student's t of three asks for 2.8"
+        ),
+    )
 
 
 def figure(records: Sequence[Record]) -> Figure:
     """Left ours after the longest schedule, right the published curves."""
     trained = longest(records, "n_epochs")
-    ours = f"Ours, {trained[0]['config']['n_epochs']} epochs"
-    return curves({ours: trained, "Published": _published()}, "units in each hidden layer")
+    title = f"Ours, {trained[0]['config']['n_epochs']} epochs"
+    panels = {title: runs(trained), "Published": _published()}
+    return curves(panels, "units in each hidden layer")
 
 
-def errors(
-    trained: Sequence[Record], method: str, width: float, name: str = "error"
-) -> list[float]:
-    """Test errors of all seeds, in percent, or another metric."""
-    return metric(where(trained, method=method, width=width), name)
+def runs(records: Sequence[Record]) -> pd.DataFrame:
+    """A row for each record: its ``method``, ``width`` and ``seed``, and all metrics."""
+    rows = []
+    for record in records:
+        config = record["config"]
+        row = {"method": config["method"], "width": config["width"], "seed": record["seed"]}
+        rows.append({**row, **record["metrics"]})
+    return pd.DataFrame(rows)
 
 
 def error_table(
-    trained: Sequence[Record], width_name: str, digits: int, beside: Sequence[Record], name: str
+    trained: pd.DataFrame, width_name: str, digits: int, other_errors: pd.Series
 ) -> str:
-    """A line for each method, a column for each width; in italics ``name`` of ``beside``."""
-    widths = sorted(group_by(trained, "width"))
+    """A line for each method, a column for each width.
+
+    Args:
+        trained: the :func:`runs`.
+        width_name: the letter or word of the width in the heads.
+        digits: of the errors.
+        other_errors: by method and width, in percent; shown in italics where there is one.
+    """
+    errors = trained.groupby(["method", "width"])["error"].agg(list)
 
     def cell(method: str, width: float) -> str:
-        of_seeds = errors(trained, method, width)
-        other = errors(beside, method, width, name)
-        ours = f"{markdown.mean_and_error(of_seeds, digits)} ({len(of_seeds)})" if of_seeds else "–"
-        return ours + (f", *{mean(other):.{digits}f}*" if other else "")
+        place = (method, width)
+        text = "–"
+        if place in errors.index:
+            of_seeds = errors[place]
+            text = f"{markdown.mean_and_error(of_seeds, digits)} ({len(of_seeds)})"
+        if place in other_errors.index:
+            text += f", *{other_errors[place]:.{digits}f}*"
+        return text
 
-    lines = [[m, *(cell(m, width) for width in widths)] for m in group_by(trained, "method")]
+    widths = sorted(trained["width"].unique())
+    lines = []
+    for method in trained["method"].unique():
+        lines.append([method, *(cell(method, width) for width in widths)])
     head = ["method", *(f"{width_name} = {width:g}" for width in widths)]
     return (
         "Test errors are in percent, with the mean weights, mean ± standard error over seeds "
@@ -204,59 +279,69 @@ def alphas(trained: Sequence[Record], width_name: str) -> str:
     """A table of the learned alphas, means over seeds; ``width_name`` heads their column."""
     learned = [record for record in trained if "alpha" in record["arrays"]]
     lines = []
+    n_layers = 0
     for (method, width), group in sorted(group_by(learned, "method", "width").items()):
-        of_layers = zip(*(record["arrays"]["alpha"] for record in group), strict=True)
-        lines.append([method, str(width), *(f"{mean(alpha):.2f}" for alpha in of_layers)])
-    n_layers = max(map(len, lines), default=2) - 2
-    head = ["method", width_name, *(f"layer {i + 1}" for i in range(n_layers))]
+        of_layers = np.mean([record["arrays"]["alpha"] for record in group], axis=0)
+        n_layers = max(n_layers, len(of_layers))
+        lines.append([method, width, *(f"{alpha:.2f}" for alpha in of_layers)])
+    head = ["method", width_name, *(f"layer {layer}" for layer in range(1, n_layers + 1))]
     return (
         "Learned α of the inputs of each layer (start: 0.25 on the pixels, 1, the bound, on the "
         f"hidden units), means over seeds:\n\n{markdown.table(head, lines)}"
     )
 
 
-def curves(panels: Mapping[str, Sequence[Record]], width_name: str) -> Figure:
+def curves(panels: Mapping[str, pd.DataFrame], width_name: str) -> Figure:
     """A panel for each title: mean error over the width, and standard errors; solid: learned."""
     colours = dict(zip(METHODS, (GREY, *CYCLE), strict=True))
     picture = new_figure(5.0 * len(panels), 4.0, layout="constrained")
-    for k, (title, trained) in enumerate(panels.items(), start=1):
-        axes = picture.add_subplot(1, len(panels), k)
-        widths = sorted(group_by(trained, "width"))
-        for method, group in group_by(trained, "method").items():
-            runs = {w: of_seeds for w in widths if (of_seeds := errors(group, method, w))}
-            bars = [
-                stdev(of_seeds) / len(of_seeds) ** 0.5 if len(of_seeds) > 1 else 0
-                for of_seeds in runs.values()
-            ]
-            style = {"color": colours[method], "ls": "-" if method.startswith("var") else "--"}
-            means = [*map(mean, runs.values())]
-            axes.errorbar([*runs], means, bars, marker="o", ms=4, capsize=2, label=method, **style)
+    all_axes = picture.subplots(1, len(panels), squeeze=False)[0]
+    for axes, (title, trained) in zip(all_axes, panels.items(), strict=True):
+        for method, of_method in trained.groupby("method", sort=False):
+            errors = of_method.groupby("width")["error"]
+            means = errors.mean()
+            axes.errorbar(
+                means.index,
+                means,
+                errors.sem().fillna(0),
+                marker="o",
+                ms=4,
+                capsize=2,
+                label=method,
+                color=colours[method],
+                ls="-" if method.startswith("var") else "--",
+            )
+        widths = sorted(trained["width"].unique())
         axes.set(title=title, xlabel=width_name, ylabel="test error [%]", xticks=widths)
     axes.legend(fontsize=8)
     return picture
 
 
-def _published() -> list[Record]:
-    """The printed errors in percent, in the form of records."""
-    records = []
-    for row in published_table("mnist_dropout_curves"):
-        method = row.pop("method")
-        for width, error in row.items():
-            config = {"method": method, "width": int(width)}
-            records.append({"config": config, "seed": 0, "metrics": {"error": error}})
-    return records
+def _published() -> pd.DataFrame:
+    """The printed errors in percent, in the form of :func:`runs`: method, width and error."""
+    printed = pd.DataFrame(published_table("mnist_dropout_curves"))
+    long = printed.melt(id_vars="method", var_name="width", value_name="error")
+    return long.astype({"width": int})
 
 
-def _order(trained: Sequence[Record]) -> dict[float, tuple[int, int]]:
+def _errors(trained: pd.DataFrame, method: str, width: float) -> pd.Series:
+    """The errors of a method at a width, one for each seed."""
+    is_asked = (trained["method"] == method) & (trained["width"] == width)
+    return trained.loc[is_asked, "error"]
+
+
+def _order(trained: pd.DataFrame) -> dict[int, tuple[int, int]]:
     """For each width how many pairs of methods stand in the published order, and of how many."""
+    ours = trained.pivot_table(values="error", index="method", columns="width")
+    printed = _published().pivot(values="error", index="method", columns="width")
     counts = {}
-    printed = _published()
-    for width in sorted(group_by(trained, "width")):
-        both = [[errors(part, m, width) for part in (trained, printed)] for m in METHODS]
-        means = [[*map(mean, pair)] for pair in both if all(pair)]
-        if pairs := [*itertools.combinations(means, 2)]:
-            agree = [(a[0] < b[0]) == (a[1] < b[1]) for a, b in pairs]
-            counts[width] = sum(agree), len(agree)
+    for width in sorted(ours.columns.intersection(printed.columns)):
+        means = pd.DataFrame({"ours": ours[width], "published": printed[width]})
+        known = means.reindex(METHODS).dropna()
+        pairs = list(itertools.combinations(known.itertuples(), 2))
+        agree = [(a.ours < b.ours) == (a.published < b.published) for a, b in pairs]
+        if pairs:
+            counts[width] = (sum(agree), len(pairs))
     return counts
 
 

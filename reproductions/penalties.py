@@ -28,7 +28,15 @@ def layer_penalties(network: Network, x: Tensor, noise_covs: Sequence[Tensor]) -
     for position, noise_cov in zip(positions, noise_covs, strict=True):
         h = network[:position](x, "mean")
         tail = network[position:]
-        jacobian = func.vmap(func.jacrev(lambda row, tail=tail: tail(row[None], "mean")[0]))(h)
-        hessian = gauss_newton(jacobian, softmax_root(tail(h, "mean")))
+        hessian = gauss_newton(_jacobian(tail, h), softmax_root(tail(h, "mean")))
         penalties.append(penalty(hessian, h, noise_cov).mean())
     return torch.stack(penalties)
+
+
+def _jacobian(network: Network, x: Tensor) -> Tensor:
+    """Of the outputs by the inputs, example by example: ``(B, n_outputs, K)``."""
+
+    def outputs(row: Tensor) -> Tensor:
+        return network(row[None], "mean")[0]
+
+    return func.vmap(func.jacrev(outputs))(x)

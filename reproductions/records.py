@@ -50,10 +50,16 @@ def trial_key(config: Mapping[str, Any], seed: int) -> str:
 def make_record(
     experiment: str, scale: str, trial: Trial, result: TrialResult, seconds: float, on: torch.device
 ) -> Record:
-    """What was run, what came out, its wall time in seconds, and on what; ValueError if a metric or
-    a number in an array is not finite."""
-    package = next((found.version for found in distributions(name="bdl-lessons")), "not installed")
-    versions = {"python": platform.python_version(), "torch": torch.__version__}
+    """What was run, what came out, its wall time in seconds, and on what.
+
+    Raises ValueError if a metric or a number in an array is not finite.
+    """
+    versions = {
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "bdl_lessons": _package_version(),
+        **gpu_facts(on),
+    }
     record = {
         "experiment": experiment,
         "scale": scale,
@@ -65,12 +71,13 @@ def make_record(
         "seconds": round(seconds, 1),
         "device": torch.cuda.get_device_name(on) if on.type == "cuda" else on.type,
         "threads": torch.get_num_threads(),
-        "versions": versions | {"bdl_lessons": package} | gpu_facts(on),
+        "versions": versions,
     }
     try:
-        return record | {"digest": _digest(record)}
+        record["digest"] = _digest(record)
     except ValueError:
         raise ValueError("a metric is not finite: a trial that failed is not recorded") from None
+    return record
 
 
 def read_records(path: Path) -> list[Record]:
@@ -108,15 +115,14 @@ def gpu_facts(on: torch.device) -> dict[str, Any]:
     """What of a CUDA device may change results: its driver, libraries and TF32; else nothing."""
     if on.type != "cuda":
         return {}
-    driver = Path("/proc/driver/nvidia/version")
-    found = re.search(r"Module\D*([\d.]+)", driver.read_text()) if driver.exists() else None
-    matmul = torch.backends.cuda.matmul
-    cudnn = torch.backends.cudnn
     return {
-        "driver": found[1] if found else "unknown",
+        "driver": _driver_version(),
         "cuda": torch.version.cuda,
-        "cudnn": cudnn.version(),
-        "tf32": {"products": matmul.allow_tf32, "convolutions": cudnn.allow_tf32},
+        "cudnn": torch.backends.cudnn.version(),
+        "tf32": {
+            "products": torch.backends.cuda.matmul.allow_tf32,
+            "convolutions": torch.backends.cudnn.allow_tf32,
+        },
     }
 
 
@@ -132,7 +138,8 @@ def metric(records: Iterable[Record], name: str) -> list[float]:
 
 def longest(records: Sequence[Record], name: str) -> list[Record]:
     """Those that were trained longest: with the most of ``name``, such as ``"n_steps"``."""
-    return where(records, **{name: max(record["config"][name] for record in records)})
+    most = max(record["config"][name] for record in records)
+    return where(records, **{name: most})
 
 
 def published_by(column: str, name: str) -> dict[str, dict[str, Any]]:
@@ -140,10 +147,27 @@ def published_by(column: str, name: str) -> dict[str, dict[str, Any]]:
     return {row[column]: row for row in published_table(name)}
 
 
+def _package_version() -> str:
+    """The version of the course that is installed."""
+    for distribution in distributions(name="bdl-lessons"):
+        return distribution.version
+    return "not installed"
+
+
+def _driver_version() -> str:
+    """The version of the NVIDIA driver, as its kernel module tells it."""
+    path = Path("/proc/driver/nvidia/version")
+    if not path.exists():
+        return "unknown"
+    match = re.search(r"Module\D*([\d.]+)", path.read_text())
+    return match[1] if match else "unknown"
+
+
 def _parse(path: Path, content: bytes) -> list[Record]:
     """The records in a file's content; the process that wrote a line without an end died."""
     records: dict[str, Record] = {}
-    for number, line in enumerate(content[: content.rfind(b"\n") + 1].splitlines(), start=1):
+    whole_lines = content[: content.rfind(b"\n") + 1].splitlines()
+    for number, line in enumerate(whole_lines, start=1):
         try:
             record = json.loads(line)
             as_written = record["digest"] == _digest(record)
@@ -165,5 +189,6 @@ def _digest(record: Record) -> str:
 
 
 def _hash(entries: Mapping[str, Any]) -> str:
+    """16 hex digits of the SHA-256 of the entries as canonical JSON."""
     canonical = json.dumps(entries, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(canonical.encode()).hexdigest()[:16]

@@ -34,11 +34,15 @@ _VERDICTS = ("reproduced", "in part", "not reproduced", "not run")
 
 def text(scale: str = "paper", folder: Path = RESULTS_FOLDER) -> str:
     """The page as the records give it; ValueError as of ``read_records`` or for no such scale."""
-    experiments = map(reproductions.load, reproductions.PLACES)
-    found = [(experiment, recorded(experiment, scale, folder)) for experiment in experiments]
-    claims = [(e.title, claim) for e, records in found if records for claim in e.claims(records)]
-    sections = [_section(experiment, scale, records) for experiment, records in found]
-    return "\n".join([_HEAD.format(summary=_summary(claims)), *sections])
+    claims = []
+    sections = []
+    for experiment in map(reproductions.load, reproductions.PLACES):
+        records = recorded(experiment, scale, folder)
+        if records:
+            claims += [(experiment.title, claim) for claim in experiment.claims(records)]
+        sections.append(_section(experiment, scale, records))
+    head = _HEAD.format(summary=_summary(claims))
+    return "\n".join([head, *sections])
 
 
 def write(scale: str = "paper", folder: Path = RESULTS_FOLDER) -> list[Path]:
@@ -53,47 +57,63 @@ def write(scale: str = "paper", folder: Path = RESULTS_FOLDER) -> list[Path]:
     page.write_text(text(scale, folder), encoding="utf-8")
     written = [page]
     for experiment in map(reproductions.load, reproductions.PLACES):
-        if records := recorded(experiment, scale, folder):
-            _sort_lines(experiment, scale, folder)
-            written.append(page.with_name(f"{experiment.name}.png"))
-            with style():
-                experiment.figure(records).savefig(written[-1], metadata={"Software": None})
+        records = recorded(experiment, scale, folder)
+        if not records:
+            continue
+        _sort_lines(experiment, scale, folder)
+        picture = page.with_name(f"{experiment.name}.png")
+        with style():
+            experiment.figure(records).savefig(picture, metadata={"Software": None})
+        written.append(picture)
     return written
 
 
 def recorded(experiment: Experiment, scale: str, folder: Path) -> list[Record]:
     """Records of the trials as they are defined now, in order; older settings are left out."""
-    found = {r["key"]: r for r in read_records(records_path(experiment.name, scale, folder))}
+    path = records_path(experiment.name, scale, folder)
+    by_key = {record["key"]: record for record in read_records(path)}
     keys = [trial_key(trial.config, trial.seed) for trial in experiment.trials(scale)]
-    return [found[key] for key in keys if key in found]
+    return [by_key[key] for key in keys if key in by_key]
 
 
 def _summary(claims: Sequence[tuple[str, Claim]]) -> str:
-    """Every published statement with its place and our verdict; how many there are of each."""
+    """Every published statement with its place and our verdict; how many there are of each.
+
+    ``claims`` have the title of their experiment, whose last brackets name the place.
+    """
     counts = Counter(claim.verdict for _, claim in claims)
-    said = ", ".join(f"{counts[verdict]} {verdict}" for verdict in _VERDICTS)
-    rows = [
-        {**vars(claim), "verdict": claim.verdict, "place": title.rpartition("(")[2].rstrip(")")}
-        for title, claim in sorted(claims, key=lambda one: _VERDICTS.index(one[1].verdict))
-    ]
-    columns = {"published statement": "{statement} ({place})", "published": "{published}"}
-    columns |= {"ours": "{ours}", "verdict": "**{verdict}** ({holds} of {of})"}
-    columns["condition"] = "{condition}"
-    return f"Of {len(claims)} statements: {said}.\n\n{markdown.table_of(rows, columns)}"
+    numbers = ", ".join(f"{counts[verdict]} {verdict}" for verdict in _VERDICTS)
+    by_verdict = sorted(claims, key=lambda pair: _VERDICTS.index(pair[1].verdict))
+    rows = []
+    for title, claim in by_verdict:
+        place = title.rpartition("(")[2].rstrip(")")
+        rows.append(
+            [
+                f"{claim.statement} ({place})",
+                claim.published,
+                claim.ours,
+                f"**{claim.verdict}** ({claim.holds} of {claim.of})",
+                claim.condition,
+            ]
+        )
+    head = ["published statement", "published", "ours", "verdict", "condition"]
+    return f"Of {len(claims)} statements: {numbers}.\n\n{markdown.table(head, rows)}"
 
 
 def _sort_lines(experiment: Experiment, scale: str, folder: Path) -> None:
     """Put a file of records into the order of its trials; records of older settings go last."""
     path = records_path(experiment.name, scale, folder)
     with FileLock(path.with_suffix(".lock")):
-        now = recorded(experiment, scale, folder)
-        keys = {record["key"] for record in now}
-        older = [record for record in read_records(path) if record["key"] not in keys]
+        current = recorded(experiment, scale, folder)
+        current_keys = {record["key"] for record in current}
+        older = [record for record in read_records(path) if record["key"] not in current_keys]
         with replacing(path) as file:
-            file.writelines(json.dumps(record).encode() + b"\n" for record in now + older)
+            for record in current + older:
+                file.write(json.dumps(record).encode() + b"\n")
 
 
 def _section(experiment: Experiment, scale: str, records: list[Record]) -> str:
+    """The title of an experiment, how to run it, and what its records show."""
     n_trials = len(experiment.trials(scale))
     option = "" if scale == "paper" else f" --scale {scale}"
     command = f"`python -m reproductions run {experiment.name}{option}`"
@@ -103,13 +123,14 @@ def _section(experiment: Experiment, scale: str, records: list[Record]) -> str:
         f"{len(records)} of {n_trials} trials are recorded, by {command}.{missing}",
     ]
     if records:
-        devices = sorted({f"{r['device']}, {r['threads']} thread(s)" for r in records})
-        torches = sorted({r["versions"]["torch"] for r in records})
-        minutes = [r["seconds"] / 60 for r in records]
+        devices = {f"{record['device']}, {record['threads']} thread(s)" for record in records}
+        torches = {record["versions"]["torch"] for record in records}
+        minutes = [record["seconds"] / 60 for record in records]
         parts += [
             f"![{experiment.title}]({experiment.name}.png)",
             experiment.table(records),
-            f"Run on {'; '.join(devices)}; torch {', '.join(torches)}; {min(minutes):.1f} to "
-            f"{max(minutes):.1f} minutes a trial, other work on the machine included.",
+            f"Run on {'; '.join(sorted(devices))}; torch {', '.join(sorted(torches))}; "
+            f"{min(minutes):.1f} to {max(minutes):.1f} minutes a trial, other work on the machine "
+            "included.",
         ]
     return "\n\n".join(parts) + "\n"

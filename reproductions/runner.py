@@ -6,7 +6,7 @@ import os
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent import futures
 from concurrent.futures import Executor
 from contextlib import closing, contextmanager
@@ -59,19 +59,12 @@ def reproduce(
     line is no record, OSError that ``folder`` cannot be read or written.
     """
     path = records_path(experiment.name, scale, folder)
-    integer("jobs", jobs, 1)
-    known = {record["key"] for record in records.read_records(path)}
+    integer("jobs", jobs, least=1)
     trials = experiment.trials(scale)
-    missing = []
-    for trial in trials:
-        if (key := trial_key(trial.config, trial.seed)) not in known:
-            kept = path.with_name(f"{path.stem}-{key}.checkpoint")
-            missing.append(trial if executor else replace(trial, checkpoint=kept))
+    missing = _not_recorded(trials, path, keeps_checkpoints=executor is None)
     outcome = Outcome(skipped=len(trials) - len(missing))
     if missing:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=path.parent) as file:
-            file.write(bytes(2**20))  # more than many records: a full disk refuses it
+        _refuse_a_full_disk(path.parent)
     bar = tqdm(total=len(trials), initial=outcome.skipped, desc=experiment.name, disable=None)
     call = partial(measure, experiment, scale)
     with bar, closing(_finished(call, missing, jobs, executor)) as finished:
@@ -83,14 +76,18 @@ def reproduce(
                 if trial.checkpoint:
                     trial.checkpoint.unlink(missing_ok=True)
             except (Exception, asyncio.CancelledError) as error:  # a scheduler may give up
-                which = f"{dict(trial.config)}, seed {trial.seed}"
-                outcome.failed.setdefault(f"{type(error).__name__}: {error}", []).append(which)
+                reason = f"{type(error).__name__}: {error}"
+                name = f"{dict(trial.config)}, seed {trial.seed}"
+                outcome.failed.setdefault(reason, []).append(name)
             bar.update()
     return outcome
 
 
 def measure(experiment: Experiment, scale: str, trial: Trial) -> Record:
-    """Run one trial, or the rest of it, and make its record."""
+    """Run one trial, or the rest of it, and make its record.
+
+    Its seconds are those of the whole trial, with what passed before it was stopped.
+    """
     began = time.perf_counter() - seconds_before(trial.checkpoint)
     result = experiment.run(trial)
     on = device("cpu" if experiment.on_cpu else trial.config.get("device"))
@@ -121,6 +118,27 @@ def on_cluster(address: str, timeout: float = 30.0) -> Iterator[Executor]:
         yield client.get_executor(pure=False)
 
 
+def _not_recorded(trials: Sequence[Trial], path: Path, keeps_checkpoints: bool) -> list[Trial]:
+    """The trials without a record in the file; each with a checkpoint beside it, if wanted."""
+    known = {record["key"] for record in records.read_records(path)}
+    missing = []
+    for trial in trials:
+        key = trial_key(trial.config, trial.seed)
+        if key in known:
+            continue
+        if keeps_checkpoints:
+            trial = replace(trial, checkpoint=path.with_name(f"{path.stem}-{key}.checkpoint"))
+        missing.append(trial)
+    return missing
+
+
+def _refuse_a_full_disk(folder: Path) -> None:
+    """Make the folder, and raise OSError if more than many records do not fit into it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryFile(dir=folder) as file:
+        file.write(bytes(2**20))
+
+
 def _finished(
     call: Callable[[Trial], Record], trials: list[Trial], jobs: int, executor: Executor | None
 ) -> Iterator[tuple[Trial, Callable[[], Record]]]:
@@ -129,16 +147,21 @@ def _finished(
         for trial in trials:
             yield trial, partial(call, trial)
         return
-    others = multiprocessing.active_children()
+    if executor:
+        submitted = {executor.submit(call, trial): trial for trial in trials}
+        for future in futures.as_completed(submitted):
+            yield submitted[future], future.result
+        return
+    other_processes = set(multiprocessing.active_children())
     pool = futures.ThreadPoolExecutor(jobs)
-    submit = executor.submit if executor else partial(pool.submit, _in_a_process)
-    submitted = {submit(call, trial): trial for trial in trials}
+    submitted = {pool.submit(_in_a_process, call, trial): trial for trial in trials}
     try:
         for future in futures.as_completed(submitted):
             yield submitted[future], future.result
     finally:  # after Ctrl-C: what is missing is not begun, what runs is ended
         pool.shutdown(wait=False, cancel_futures=True)
-        for worker in () if executor else {*multiprocessing.active_children()} - {*others}:
+        workers = set(multiprocessing.active_children()) - other_processes
+        for worker in workers:
             worker.kill()
 
 
@@ -152,6 +175,8 @@ def _in_a_process(call: Callable[[Trial], Record], trial: Trial) -> Record:
 
 
 def _start_worker() -> None:
+    """One thread, no bar of its own, and an end when the parent ends."""
+
     def end_with_parent() -> None:
         """A worker whose parent was killed would wait for work forever."""
         multiprocessing.parent_process().join()

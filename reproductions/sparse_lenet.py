@@ -7,7 +7,7 @@ which the records call ``cut_at``). Lesson 08.
 """
 
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from functools import partial
 from itertools import pairwise
@@ -16,7 +16,9 @@ from statistics import mean, median
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
@@ -42,8 +44,13 @@ _MARKERS = {"LeNet-300-100": "o", "LeNet-5": "s"}
 METHODS: dict[str, Method] = {"sparse VD": SparseVD, "ARD": ARD}
 PUBLISHED_EPOCHS = 200
 
-_PAPER = {**ALL_OF_MNIST, "batch_size": 100, "learning_rate": 1e-3}
-_PAPER |= {"init_std": 0.01, "init_log_sigma2": -10.0}
+_PAPER = {
+    **ALL_OF_MNIST,
+    "batch_size": 100,
+    "learning_rate": 1e-3,
+    "init_std": 0.01,
+    "init_log_sigma2": -10.0,
+}
 _QUICK = {**_PAPER, "n_train": 200, "n_test": 50, "n_epochs": 2}
 
 
@@ -57,15 +64,23 @@ def trials(scale: str) -> list[Trial]:
             Trial({**_QUICK, "network": "LeNet-300-100", "method": "sparse VD"}, seed=0),
             Trial({**_QUICK, "network": "LeNet-5", "method": "ARD", "n_epochs": 1}, seed=0),
         ]
-    paper = {**_PAPER, "n_epochs": PUBLISHED_EPOCHS}
     runs = [("LeNet-300-100", 0), ("LeNet-300-100", 1), ("LeNet-300-100", 2), ("LeNet-5", 0)]
-    return [
-        Trial({**paper, "network": network, "method": method, **cut}, seed)
-        for network, seed in runs
-        for cut in ({}, {"cut_at": prune.THRESHOLD})
-        for method in METHODS
-        if (network, method, cut) != ("LeNet-5", "ARD", {})
-    ]
+    planned = []
+    for network, seed in runs:
+        for is_cut in (False, True):
+            for method in METHODS:
+                if network == "LeNet-5" and method == "ARD" and not is_cut:
+                    continue
+                config = {
+                    **_PAPER,
+                    "n_epochs": PUBLISHED_EPOCHS,
+                    "network": network,
+                    "method": method,
+                }
+                if is_cut:
+                    config["cut_at"] = prune.THRESHOLD
+                planned.append(Trial(config, seed))
+    return planned
 
 
 def run(trial: Trial) -> TrialResult:
@@ -87,36 +102,45 @@ def run(trial: Trial) -> TrialResult:
     train(net, x, y, trial, generator)
 
     rows = sparsity(net)
-    small = zero_pruned(net)
+    pruned = zero_pruned(net)
+    unpruned = zero_pruned(net, inf)
     stored = to_sparse(net)
+    shrunk = remove_dead_units(pruned)
     few = x_test[:1000]
-    less = remove_dead_units(small)
     calls = {
-        "ms_dense": lambda: small(few).sum().item(),  # which waits for a GPU
+        "ms_dense": lambda: pruned(few).sum().item(),  # which waits for a GPU
         "ms_stored": lambda: stored(few).sum().item(),
-        "ms_shrunk": lambda: less(few).sum().item(),
+        "ms_shrunk": lambda: shrunk(few).sum().item(),
     }
     with torch.no_grad():
-        seconds = interleaved_times(calls, 31, warm_up=2)
-    values = torch.cat([prune.layer_log_alpha(net[int(row.name)]).flatten() for row in rows])
-    first, last, n_bins = BINS
+        seconds = interleaved_times(calls, n_rounds=31, warm_up=2)
     metrics = {
-        "error": error_percent(mean_weights(small, x_test), y_test),
-        "error_unpruned": error_percent(mean_weights(zero_pruned(net, inf), x_test), y_test),
+        "error": error_percent(mean_weights(pruned, x_test), y_test),
+        "error_unpruned": error_percent(mean_weights(unpruned, x_test), y_test),
         "compression": prune.compression(rows),
         "bytes_pruned": len(archive(stored)),
         "bytes_dense": len(archive(to_sparse(net, inf))),
-        **{name: 1000 * median(times) for name, times in seconds.items()},
     }
+    for name, times in seconds.items():
+        metrics[name] = 1000 * median(times)
+    layers = [net[int(row.name)] for row in rows]
     arrays = {
         "n_weights": [row.n_weights for row in rows],
         "n_kept": [row.n_kept for row in rows],
-        "n_hidden": n_hidden(less),
-        "log_alpha": torch.histc(values.clamp(first, last), n_bins, first, last).int().tolist(),
+        "n_hidden": n_hidden(shrunk),
+        "log_alpha": _histogram([prune.layer_log_alpha(layer) for layer in layers]),
     }
     if config["network"] == "LeNet-300-100":
-        arrays["pixels"] = (small[0].weight != 0).sum(0).tolist()
+        arrays["pixels"] = (pruned[0].weight != 0).sum(0).tolist()
     return TrialResult(metrics, arrays)
+
+
+def _histogram(log_alphas: Sequence[Tensor]) -> list[int]:
+    """How many weights of all layers fall into each of ``BINS``."""
+    first, last, n_bins = BINS
+    values = torch.cat([log_alpha.flatten() for log_alpha in log_alphas])
+    counts = torch.histc(values.clamp(first, last), n_bins, first, last)
+    return counts.int().tolist()
 
 
 def make_network(config: dict, generator: torch.Generator) -> Network:
@@ -129,8 +153,8 @@ def make_network(config: dict, generator: torch.Generator) -> Network:
     if config["network"] == "LeNet-300-100":
         net = mlp((784, 300, 100, 10), method)
     else:
-        net = lenet5(method)
-        net = Network(*net[:2], nn.ReLU(), *net[2:4], nn.ReLU(), *net[4:])
+        conv1, pool1, conv2, pool2, *dense = lenet5(method)
+        net = Network(conv1, pool1, nn.ReLU(), conv2, pool2, nn.ReLU(), *dense)
     net.to(generator.device, memory_format=torch.channels_last)  # faster convolutions on a CPU
     with torch.no_grad():
         for module in net:
@@ -145,16 +169,25 @@ def train(net: Network, x: Tensor, y: Tensor, trial: Trial, generator: torch.Gen
     config = trial.config
     n_steps = config["n_epochs"] * (config["n_train"] // config["batch_size"])
     warm_up = kl_warmup(15, begin=5)
-    late = config["network"] == "LeNet-300-100"
+    falls_late = config["network"] == "LeNet-300-100"
+
+    def kl_weight(step: int) -> float:
+        return warm_up(PUBLISHED_EPOCHS * step / n_steps)
+
+    def schedule(step: int) -> float:
+        """A line to 0, over all of the training or over its second half."""
+        remaining = 1 - step / n_steps
+        return min(1.0, 2 * remaining) if falls_late else remaining
+
     train_by(
         config,
         net,
         x,
         y,
-        generator,
-        n_steps,
-        kl_weight=lambda step: warm_up(PUBLISHED_EPOCHS * step / n_steps),
-        schedule=lambda step: min(1.0, (2 if late else 1) * (1 - step / n_steps)),
+        generator=generator,
+        n_steps=n_steps,
+        kl_weight=kl_weight,
+        schedule=schedule,
         callback=Checkpoint(trial, net, generator, x, y),
     )
 
@@ -174,25 +207,37 @@ def remove_dead_units(network: PrunedNetwork) -> PrunedNetwork:
     """
     small = deepcopy(network)
     layers = [module for module in small if hasattr(module, "weight")]
+    _move_constants_into_biases(small, layers)
+    for before, after in reversed([*pairwise(layers)]):
+        _remove_unread(before, after)
+    return small
+
+
+def _move_constants_into_biases(network: PrunedNetwork, layers: Sequence[nn.Module]) -> None:
+    """Leave no weight on a unit that is constant; what it gave is in the biases that follow."""
     units = layers[0].bias.new_full((1,), torch.nan)  # values before a layer, NaN where they vary
-    for module in small:
+    for module in network:
         if module in layers:
             inputs = module.weight.reshape(len(module.weight), len(units), -1)
             module.bias += inputs.sum(2) @ units.nan_to_num(0.0)
-            varying = inputs.masked_fill(~units.isnan()[:, None], 0.0)
+            is_constant = ~units.isnan()
+            varying = inputs.masked_fill(is_constant[:, None], 0.0)
             module.weight.copy_(varying.reshape(module.weight.shape))
-            units = module.bias.masked_fill(varying.flatten(1).any(1), torch.nan)
+            varies = varying.flatten(1).any(1)
+            units = module.bias.masked_fill(varies, torch.nan)
         elif isinstance(module, nn.ReLU | nn.Tanh):
             units = module(units)
-    for before, after in reversed([*pairwise(layers)]):
-        inputs = after.weight.reshape(len(after.weight), len(before.weight), -1)
-        read = inputs.any(2).any(0)
-        read[0] |= ~read.any()
-        kept = inputs[:, read].reshape(len(inputs), -1, *after.weight.shape[2:])
-        after.weight = nn.Parameter(kept, requires_grad=False)
-        before.weight = nn.Parameter(before.weight[read], requires_grad=False)
-        before.bias = nn.Parameter(before.bias[read], requires_grad=False)
-    return small
+
+
+def _remove_unread(before: nn.Module, after: nn.Module) -> None:
+    """Take the units, or channels, out of ``before`` that ``after`` does not read; one stays."""
+    inputs = after.weight.reshape(len(after.weight), len(before.weight), -1)
+    is_read = inputs.any(2).any(0)
+    is_read[0] |= ~is_read.any()
+    read_weights = inputs[:, is_read].reshape(len(inputs), -1, *after.weight.shape[2:])
+    after.weight = nn.Parameter(read_weights, requires_grad=False)
+    before.weight = nn.Parameter(before.weight[is_read], requires_grad=False)
+    before.bias = nn.Parameter(before.bias[is_read], requires_grad=False)
 
 
 def n_hidden(network: PrunedNetwork) -> list[int]:
@@ -216,15 +261,18 @@ def archive(network: PrunedNetwork) -> bytes:
 
 def table(records: list[Record]) -> str:
     """Errors and compression beside the published ones; what pruning saves; the set-up."""
-    ours = [_summary(name, group) for name, group in _set_ups(records).items()]
-    printed = map(_as_printed, published_table("sparse_lenet"))
-    head = [*ours[0]]
-    rows = [[*row.values()] for row in ours]
+    errors = []
+    savings = []
+    for name, group in _set_ups(records).items():
+        errors.append(_errors(name, group))
+        savings.append(_savings(name, group))
+    for row in published_table("sparse_lenet"):
+        errors.append(_published_errors(row))
     return "\n\n".join(
         [
-            markdown.table(head[:6], [*(row[:6] for row in rows), *printed]),
+            markdown.frame_table(pd.DataFrame(errors)),
             "What is saved; *dense*: all means in the same format; median times, 1000 images:",
-            markdown.table(head[:1] + head[6:], [row[:1] + row[6:] for row in rows]),
+            markdown.frame_table(pd.DataFrame(savings)),
             _READING,
         ]
     )
@@ -232,24 +280,34 @@ def table(records: list[Record]) -> str:
 
 def claims(records: list[Record]) -> list[Claim]:
     """Each network: is our sparse VD as small, and as good, as the published one?"""
+    printed = published_by("network and method", "sparse_lenet")
     statements = []
     for network in group_by(records, "network"):
         groups = _set_ups(where(records, network=network, method="sparse VD"))
-        good = []
+        target = printed[f"{network}, sparse VD"]
+        holds = []
         ours = []
-        target = published_by("network and method", "sparse_lenet")[f"{network}, sparse VD"]
         for name, group in groups.items():
-            smaller = mean(metric(group, "compression"))
-            error = metric(group, "error")
-            good += [smaller >= target["compression"], mean(error) <= target["error_percent"]]
-            cut = ", cut" * name.endswith("cut")
-            ours += [f"{smaller:.0f} times at {markdown.mean_and_error(error, 2)} %{cut}"]
+            compression = mean(metric(group, "compression"))
+            errors = metric(group, "error")
+            holds.append(compression >= target["compression"])
+            holds.append(mean(errors) <= target["error_percent"])
+            measured = f"{compression:.0f} times at {markdown.mean_and_error(errors, digits=2)} %"
+            ours.append(f"{measured}, cut" if name.endswith("cut") else measured)
         seeds = " and ".join(str(len(group)) for group in groups.values())
-        statement = f"Sparse variational dropout prunes {network} so far, at so small an error"
-        condition = f"as small; as good (± 0.1 points by the images); *cut* or not; seeds: {seeds}"
-        printed = f"{target['compression']:.0f} times at {target['error_percent']:.2f} %"
         statements.append(
-            Claim(statement, printed, "; ".join(ours), sum(good), len(good), condition)
+            Claim(
+                statement=(
+                    f"Sparse variational dropout prunes {network} so far, at so small an error"
+                ),
+                published=(f"{target['compression']:.0f} times at {target['error_percent']:.2f} %"),
+                ours="; ".join(ours),
+                holds=sum(holds),
+                of=len(holds),
+                condition=(
+                    f"as small; as good (± 0.1 points by the images); *cut* or not; seeds: {seeds}"
+                ),
+            )
         )
     return statements
 
@@ -258,31 +316,52 @@ def figure(records: list[Record]) -> Figure:
     """Error against compression; log alpha and kept pixels of LeNet-300-100."""
     picture = new_figure(10.0, 3.8, layout="constrained")
     left, middle, right = picture.subplots(1, 3, width_ratios=(1.35, 1.2, 1))
+    shown = where(records, network="LeNet-300-100") or records
+    _draw_errors(left, records)
+    _draw_log_alpha(middle, shown)
+    _draw_pixels(right, shown[0])
+    return picture
+
+
+def _draw_errors(ax: Axes, records: list[Record]) -> None:
+    """Error against compression, the published ones open."""
     for name, group in _set_ups(records).items():
-        marker = _MARKERS[name.partition(",")[0]]
-        left.plot(metric(group, "compression"), metric(group, "error"), marker, label=name)
+        network = name.partition(",")[0]
+        compression = metric(group, "compression")
+        ax.plot(compression, metric(group, "error"), _MARKERS[network], label=name)
     for name, row in published_by("network and method", "sparse_lenet").items():
         network, method = name.split(", ")
-        style = {"color": INK if method == "sparse VD" else GREY, "mfc": "none"}
-        left.plot(row["compression"], row["error_percent"], _MARKERS[network], **style)
-    left.set(xscale="log", xlabel="compression (weights / kept weights)", ylabel="test error [%]")
-    left.set_title("Open: published (grey: not sparse VD)")
-    left.legend(fontsize=7, ncols=2, loc="upper center", bbox_to_anchor=(0.45, -0.24))
+        ax.plot(
+            row["compression"],
+            row["error_percent"],
+            _MARKERS[network],
+            color=INK if method == "sparse VD" else GREY,
+            mfc="none",
+        )
+    ax.set(xscale="log", xlabel="compression (weights / kept weights)", ylabel="test error [%]")
+    ax.set_title("Open: published (grey: not sparse VD)")
+    ax.legend(fontsize=7, ncols=2, loc="upper center", bbox_to_anchor=(0.45, -0.24))
 
-    shown = where(records, network="LeNet-300-100") or records
-    edges = np.linspace(BINS[0], BINS[1], BINS[2] + 1)
-    for method, group in group_by(shown, "method").items():
-        middle.stairs(group[0]["arrays"]["log_alpha"], edges, label=method)
-    middle.axvline(prune.THRESHOLD, color=INK, ls="--", lw=1)
-    middle.set(yscale="log", xlabel="log α (12: 12 or more)", ylabel="weights")
-    middle.set_title(shown[0]["config"]["network"])
-    middle.legend(fontsize=8)
 
-    pixels = shown[0]["arrays"].get("pixels", [np.nan] * 784)
-    picture.colorbar(right.imshow(np.reshape(pixels, (28, 28))), ax=right, shrink=0.8)
-    right.set_title(f"Kept weights of each pixel\n({shown[0]['config']['method']})")
-    right.set_axis_off()
-    return picture
+def _draw_log_alpha(ax: Axes, records: list[Record]) -> None:
+    """How many weights have which log alpha, for the first run of each method."""
+    first, last, n_bins = BINS
+    edges = np.linspace(first, last, n_bins + 1)
+    for method, group in group_by(records, "method").items():
+        ax.stairs(group[0]["arrays"]["log_alpha"], edges, label=method)
+    ax.axvline(prune.THRESHOLD, color=INK, ls="--", lw=1)
+    ax.set(yscale="log", xlabel="log α (12: 12 or more)", ylabel="weights")
+    ax.set_title(records[0]["config"]["network"])
+    ax.legend(fontsize=8)
+
+
+def _draw_pixels(ax: Axes, record: Record) -> None:
+    """The kept weights of each pixel; nothing where these were not counted."""
+    pixels = record["arrays"].get("pixels", [np.nan] * 784)
+    image = ax.imshow(np.reshape(pixels, (28, 28)))
+    ax.figure.colorbar(image, ax=ax, shrink=0.8)
+    ax.set_title(f"Kept weights of each pixel\n({record['config']['method']})")
+    ax.set_axis_off()
 
 
 def _set_ups(records: list[Record]) -> dict[str, list[Record]]:
@@ -290,49 +369,71 @@ def _set_ups(records: list[Record]) -> dict[str, list[Record]]:
     groups: dict[str, list[Record]] = {}
     for record in records:
         config = record["config"]
-        name = f"{config['network']}, {config['method']}{', cut' * ('cut_at' in config)}"
+        name = f"{config['network']}, {config['method']}"
+        if "cut_at" in config:
+            name += ", cut"
         groups.setdefault(name, []).append(record)
     return groups
 
 
-def _summary(name: str, group: list[Record]) -> dict[str, str]:
-    """The cells of a set-up in both tables, six of the first, by their heads."""
-    of = {measure: metric(group, measure) for measure in group[0]["metrics"]}
-    kept, whole, hidden = (
-        np.mean([record["arrays"][key] for record in group], 0)
-        for key in ("n_kept", "n_weights", "n_hidden")
-    )
-    pruned, dense = (mean(of[f"bytes_{form}"]) / 1000 for form in ("pruned", "dense"))
-    times = {form: np.divide(of[f"ms_{form}"], of["ms_dense"]) for form in ("stored", "shrunk")}
-    cells = {
+def _errors(name: str, group: list[Record]) -> dict[str, str]:
+    """A row of the first table: the errors and the compression of a set-up."""
+    n_kept = _mean_array(group, "n_kept")
+    n_weights = _mean_array(group, "n_weights")
+    unpruned = markdown.mean_and_error(metric(group, "error_unpruned"), digits=2)
+    return {
         "network, method": name,
         "seeds": str(len(group)),
-        "test error (%)": markdown.mean_and_error(of["error"], 2),
-        "before pruning (%)": markdown.mean_and_error(of["error_unpruned"], 2),
-        "weights removed in each layer (%)": _joined(100 * (1 - kept / whole), ".1f"),
-        "compression": markdown.mean_and_error(of["compression"], 0),
-        "file (kB)": f"{pruned:.1f}",
-        "dense (kB)": f"{dense:.0f}",
-        "ratio": f"{dense / pruned:.0f}",
-        "hidden units or channels left": _joined(hidden, ".0f"),
-        "time, stored form / dense": f"{median(times['stored']):.2f}",
-        "time, shrunk / dense": f"{median(times['shrunk']):.2f}",
+        "test error (%)": markdown.mean_and_error(metric(group, "error"), digits=2),
+        "before pruning (%)": "–" if name.endswith("cut") else unpruned,
+        "weights removed in each layer (%)": _joined(100 * (1 - n_kept / n_weights), ".1f"),
+        "compression": markdown.mean_and_error(metric(group, "compression"), digits=0),
     }
-    if name.endswith("cut"):
-        cells |= dict.fromkeys(("before pruning (%)", "dense (kB)", "ratio"), "–")
-    return cells
 
 
-def _as_printed(row: dict[str, Any]) -> list[str]:
-    """A row of the published table in the cells of the first table."""
+def _published_errors(row: dict[str, Any]) -> dict[str, str]:
+    """A row of the published table as one of the first table."""
     removed = [row[f"sparsity_{layer}_percent"] for layer in (1, 2, 3, 4)]
-    removed = _joined((value for value in removed if not isnan(value)), "g") or "–"
-    name = f"*published:* {row['network and method']}"
-    error = f"{row['error_percent']:.2f}"
-    return [name, "", error, "", removed, f"{row['compression']:.0f}"]
+    known = [percent for percent in removed if not isnan(percent)]
+    return {
+        "network, method": f"*published:* {row['network and method']}",
+        "seeds": "",
+        "test error (%)": f"{row['error_percent']:.2f}",
+        "before pruning (%)": "",
+        "weights removed in each layer (%)": _joined(known, "g") or "–",
+        "compression": f"{row['compression']:.0f}",
+    }
+
+
+def _savings(name: str, group: list[Record]) -> dict[str, str]:
+    """A row of the second table: the size of the file of a set-up, its units and its times.
+
+    Training with the cut leaves zeros, so there is no dense file to compare with.
+    """
+    kilobytes = mean(metric(group, "bytes_pruned")) / 1000
+    kilobytes_dense = mean(metric(group, "bytes_dense")) / 1000
+    ms_dense = metric(group, "ms_dense")
+    time_stored = np.divide(metric(group, "ms_stored"), ms_dense)
+    time_shrunk = np.divide(metric(group, "ms_shrunk"), ms_dense)
+    is_cut = name.endswith("cut")
+    return {
+        "network, method": name,
+        "file (kB)": f"{kilobytes:.1f}",
+        "dense (kB)": "–" if is_cut else f"{kilobytes_dense:.0f}",
+        "ratio": "–" if is_cut else f"{kilobytes_dense / kilobytes:.0f}",
+        "hidden units or channels left": _joined(_mean_array(group, "n_hidden"), ".0f"),
+        "time, stored form / dense": f"{median(time_stored):.2f}",
+        "time, shrunk / dense": f"{median(time_shrunk):.2f}",
+    }
+
+
+def _mean_array(group: list[Record], name: str) -> np.ndarray:
+    """The mean over the runs of an array with an entry for each layer."""
+    return np.mean([record["arrays"][name] for record in group], axis=0)
 
 
 def _joined(values: Iterable[float], form: str) -> str:
+    """The numbers of the layers in a cell."""
     return " − ".join(f"{value:{form}}" for value in values)
 
 

@@ -12,11 +12,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from math import nan
-from operator import truediv
 from statistics import median
-from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from matplotlib.figure import Figure
 from torch import Tensor, nn
@@ -51,28 +50,38 @@ _BATCHES = {  # batch size and rounds
 def step_trials(scale: str) -> list[Trial]:
     """One for each architecture and kind of device; those for a device that is absent fail."""
     sizes = {"cpu": {"lenet5": (2, 2)}} if scale == "quick" else _BATCHES
-    configs = [
-        {"architecture": name, "device": kind, "batch_size": batch_size, "rounds": rounds}
-        for kind, of_networks in sizes.items()
-        for name, (batch_size, rounds) in of_networks.items()
-    ]
-    return [Trial({**config, "methods": list(TIMED)}, seed=0) for config in configs]
+    planned = []
+    for kind, of_networks in sizes.items():
+        for architecture, (batch_size, rounds) in of_networks.items():
+            config = {
+                "architecture": architecture,
+                "device": kind,
+                "batch_size": batch_size,
+                "rounds": rounds,
+                "methods": list(TIMED),
+            }
+            planned.append(Trial(config, seed=0))
+    return planned
 
 
 def measure_steps(trial: Trial) -> TrialResult:
     """Steps with all methods in turn on random 32 x 32 images; the metrics of each, ``ms/<method>``
     and ``ratio/<method>``, are those of :func:`step_times`."""
     config = trial.config
-    on = device(trial.config["device"])
+    on = device(config["device"])
     generator = torch.Generator(on).manual_seed(trial.seed)
     x = torch.randn(config["batch_size"], 3, 32, 32, generator=generator, device=on)
     y = torch.arange(config["batch_size"], device=on) % 10
-    new_networks = {m: NETWORKS[config["architecture"]](TIMED[m].layer) for m in config["methods"]}
-    networks = {m: initialise(net.to(on), generator).train() for m, net in new_networks.items()}
-    rows = step_times(networks, x, y, generator, config["rounds"], clock=partial(clock, on))
-    return TrialResult(
-        {f"{name}/{method}": row[name] for method, row in rows.items() for name in ("ms", "ratio")}
-    )
+    make_network = NETWORKS[config["architecture"]]
+    networks = {method: make_network(TIMED[method].layer) for method in config["methods"]}
+    for network in networks.values():
+        initialise(network.to(on), generator).train()
+    times = step_times(networks, x, y, generator, config["rounds"], clock=partial(clock, on))
+    metrics = {}
+    for method, of_method in times.items():
+        metrics[f"ms/{method}"] = of_method["ms"]
+        metrics[f"ratio/{method}"] = of_method["ratio"]
+    return TrialResult(metrics)
 
 
 def step_times(
@@ -83,25 +92,32 @@ def step_times(
     n_rounds: int,
     clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, dict[str, float]]:
-    """For each network ``ms``, the median milliseconds of a step, and ``ratio``, the median over
-    rounds of its time by that of the first network in the same round."""
+    """The times of a training step of each network, which take turns.
+
+    ``ms`` are the median milliseconds; ``ratio`` is the median over rounds of the time over that of
+    the first network in the same round, so that a machine that gets slower does not matter.
+    """
     steps = {name: training_step(network, x, y, generator) for name, network in networks.items()}
     seconds = interleaved_times(steps, n_rounds, warm_up=2, clock=clock)
-    first = next(iter(seconds.values()))
-    return {
-        name: {"ms": 1e3 * median(taken), "ratio": median(map(truediv, taken, first))}
-        for name, taken in seconds.items()
-    }
+    of_first = next(iter(seconds.values()))
+    times = {}
+    for name, of_network in seconds.items():
+        ratios = [
+            seconds_of / first for seconds_of, first in zip(of_network, of_first, strict=True)
+        ]
+        times[name] = {"ms": 1e3 * median(of_network), "ratio": median(ratios)}
+    return times
 
 
 def training_step(
     network: Network, x: Tensor, y: Tensor, generator: torch.Generator
 ) -> Callable[[], None]:
-    """A call that takes one step of fused Adam on the loss."""
+    """A call that takes one step of fused Adam on the loss, with the KL as for 50,000 images."""
     optimizer = adam(1e-3)(network.parameters())
 
     def step() -> None:
-        loss = cross_entropy(network(x, "per_example", generator), y) + network.kl() / 50_000
+        nll = cross_entropy(network(x, "per_example", generator), y)
+        loss = nll + network.kl() / 50_000
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         optimizer.step()
@@ -114,63 +130,89 @@ def bench(widths: Sequence[int] = (784, 1200, 1200, 1200, 10), n_rounds: int = 4
     generator = torch.Generator().manual_seed(0)
     x = torch.rand(100, widths[0], generator=generator)
     y = torch.randint(widths[-1], (len(x),), generator=generator)
-    timed = {"MAP": TIMED["MAP"], "MAP again": TIMED["MAP"]}
-    timed |= {method.name: method for method in methods.METHODS if method.bench}
-    networks = {m: initialise(mlp(widths, timed[m].layer), generator) for m in timed}
+    layers = {"MAP": TIMED["MAP"].layer, "MAP again": TIMED["MAP"].layer}
+    for method in methods.METHODS:
+        if method.bench:
+            layers[method.name] = method.layer
+    networks = {}
+    for name, layer in layers.items():
+        networks[name] = initialise(mlp(widths, layer), generator)
     with cpu_threads(2):
-        measured = step_times(networks, x, y, generator, n_rounds)
-    rows = [{"name": name, **row} for name, row in measured.items()]
-    columns = {"method": "{name}", "ms": "{ms:.1f}", "ratio to MAP": "{ratio:.2f}"}
+        times = step_times(networks, x, y, generator, n_rounds)
+    rows = [[name, f"{row['ms']:.1f}", f"{row['ratio']:.2f}"] for name, row in times.items()]
     return (
         f"A training step of {'-'.join(map(str, widths))}, batch {len(x)}, fused Adam, 2 threads. "
         "All networks take turns; the median over rounds of the ratio to MAP in the same round. "
-        f"`MAP again` tells what can be told apart.\n\n{markdown.table_of(rows, columns)}"
+        "`MAP again` tells what can be told apart.\n\n"
+        + markdown.table(["method", "ms", "ratio to MAP"], rows)
     )
 
 
-def _rows(records: Sequence[Record]) -> list[dict[str, Any]]:
+def _times_beside_published(records: Sequence[Record]) -> pd.DataFrame:
     """A row for each record and method; what is not published is not a number."""
     printed = published_by("method", "time_per_epoch_ratio")
     rows = []
     for record in records:
-        network = record["config"]["architecture"]
+        config = record["config"]
+        metrics = record["metrics"]
+        architecture = config["architecture"]
         for method in TIMED:
-            row = {"method": method, "network": _TITLES[network], **record}
-            row |= {name: record["metrics"][f"{name}/{method}"] for name in ("ms", "ratio")}
-            rows.append(row | {"published": printed.get(_base(method), {}).get(network, nan)})
-    return rows
+            of_method = printed.get(_without_chain(method), {})
+            rows.append(
+                {
+                    "device": record["device"],
+                    "network": _TITLES[architecture],
+                    "batch_size": config["batch_size"],
+                    "method": method,
+                    "ms": metrics[f"ms/{method}"],
+                    "ratio": metrics[f"ratio/{method}"],
+                    "published": of_method.get(architecture, nan),
+                }
+            )
+    return pd.DataFrame(rows)
 
 
 def step_table(records: Sequence[Record]) -> str:
     """Milliseconds of a step, and its ratio to MAP's, published beside."""
-    columns = {
-        "device": "{device}",
-        "network": "{network}, batch {config[batch_size]}",
-        "method": "{method}",
-        "ms a step": "{ms:.1f}",
-        "over MAP": "{ratio:.2f}",
-        "published": "{published:.2f}",
-    }
+    times = _times_beside_published(records)
+    shown = pd.DataFrame(
+        {
+            "device": times["device"],
+            "network": times["network"] + ", batch " + times["batch_size"].astype(str),
+            "method": times["method"],
+            "ms a step": times["ms"].map("{:.1f}".format),
+            "over MAP": times["ratio"].map("{:.2f}".format),
+            "published": times["published"].map("{:.2f}".format),
+        }
+    )
     printed = published_by("method", "time_per_epoch_ratio")
-    missing = [method for method in printed if _base(method) not in map(_base, TIMED)]
+    timed = {_without_chain(method) for method in TIMED}
+    missing = [method for method in printed if _without_chain(method) not in timed]
     note = _STEP_NOTE.format(missing=", ".join(missing) or "none of them")
-    return f"{markdown.table_of(_rows(records), columns)}\n\n{note}"
+    return f"{markdown.frame_table(shown)}\n\n{note}"
 
 
 def step_claims(records: Sequence[Record]) -> list[Claim]:
     """The order of four methods by the time of a step."""
     order = ("VD", "VSD T=1, fc", "VSD T=2, fc", "BBB-LRT", "MNF")
-    ratios = [[record["metrics"][f"ratio/{method}"] for method in order] for record in records]
-    listed = "; ".join(", ".join(f"{ratio:.2f}" for ratio in row) for row in ratios)
-    names = (_TITLES[record["config"]["architecture"]] for record in records)
+    listed = []
+    networks = []
+    n_in_order = 0
+    for record in records:
+        ratios = [record["metrics"][f"ratio/{method}"] for method in order]
+        listed.append(", ".join(f"{ratio:.2f}" for ratio in ratios))
+        networks.append(_TITLES[record["config"]["architecture"]])
+        n_in_order += ratios == sorted(ratios)
     return [
         Claim(
-            "A step of VD is cheapest, then of VSD with T = 1, T = 2, BBB-LRT, MNF",
-            "this order in every network",
-            f"as multiples of MAP's: {listed}",
-            sum(row == sorted(row) for row in ratios),
-            len(ratios),
-            f"{', '.join(names)} on {records[0]['device']}; the order of medians alone",
+            statement="A step of VD is cheapest, then of VSD with T = 1, T = 2, BBB-LRT, MNF",
+            published="this order in every network",
+            ours=f"as multiples of MAP's: {'; '.join(listed)}",
+            holds=n_in_order,
+            of=len(records),
+            condition=(
+                f"{', '.join(networks)} on {records[0]['device']}; the order of medians alone"
+            ),
         )
     ]
 
@@ -178,14 +220,19 @@ def step_claims(records: Sequence[Record]) -> list[Claim]:
 def step_figure(records: Sequence[Record]) -> Figure:
     """Ratios to MAP of the networks on one kind of device."""
     panels = {}
-    for record in where(records, device=records[0]["config"]["device"]):
-        rows = _rows([record])
-        dots = [[(row["method"], row[who], 0) for row in rows] for who in ("ratio", "published")]
-        panels[rows[0]["network"]] = tuple(dots)
-    return ours_and_published([*TIMED], panels, "time of a step, as a multiple of MAP's")
+    on_one_device = where(records, device=records[0]["config"]["device"])
+    for network, times in _times_beside_published(on_one_device).groupby("network", sort=False):
+        panels[network] = (_dots(times, "ratio"), _dots(times, "published"))
+    return ours_and_published(list(TIMED), panels, "time of a step, as a multiple of MAP's")
 
 
-def _base(method: str) -> str:
+def _dots(rows: pd.DataFrame, column: str) -> list[tuple[str, float, float]]:
+    """The dots of :func:`ours_and_published` by methods, without bars."""
+    return [(method, value, 0) for method, value in zip(rows["method"], rows[column], strict=True)]
+
+
+def _without_chain(method: str) -> str:
+    """The name of a method without the suffix of its published chain of vectors."""
     return method.removesuffix(", fc")
 
 
@@ -221,11 +268,19 @@ def size_trials(scale: str) -> list[Trial]:
     quick = scale == "quick"
     planned = []
     for name, method in SIZED.items():
-        varied = ["K", "L", "B", *(["s"] if method.sampling == "shared" else [])]
-        varied += [_SETTINGS[setting] for setting in _SETTINGS if setting in method.settings]
-        sweeps = {size: [8, 16] if quick else _SIZES[size] for size in varied}
-        config = {"method": name, "sweeps": sweeps, "base": BASE, "rounds": 1 if quick else 9}
-        planned.append(Trial(config, 0))
+        varied = ["K", "L", "B"]
+        if method.sampling == "shared":
+            varied.append("s")
+        for setting, size in _SETTINGS.items():
+            if setting in method.settings:
+                varied.append(size)
+        config = {
+            "method": name,
+            "sweeps": {size: [8, 16] if quick else _SIZES[size] for size in varied},
+            "base": BASE,
+            "rounds": 1 if quick else 9,
+        }
+        planned.append(Trial(config, seed=0))
     return planned
 
 
@@ -242,13 +297,17 @@ def measure_sizes(trial: Trial) -> TrialResult:
     for name, values in config["sweeps"].items():
         sizes = [{**config["base"], name: value} for value in values]
         passes = [OnePass(config["method"], size, trial.seed) for size in sizes]
-        kept = [one_pass.bytes_held() for one_pass in passes]
-        calls = {value: p.both_ways for value, p in zip(values, passes, strict=True)}
+        n_bytes = [one_pass.bytes_held() for one_pass in passes]
+        calls = {}
+        for value, one_pass in zip(values, passes, strict=True):
+            calls[value] = one_pass.both_ways
         rounds = interleaved_times(calls, config["rounds"], clock=time.process_time)
-        seconds = [min(taken) for taken in rounds.values()]
-        arrays |= {f"{name}/values": values, f"{name}/seconds": seconds, f"{name}/bytes": kept}
+        seconds = [min(of_value) for of_value in rounds.values()]
+        arrays[f"{name}/values"] = values
+        arrays[f"{name}/seconds"] = seconds
+        arrays[f"{name}/bytes"] = n_bytes
         metrics[f"{name}/time_slope"] = slope(values, seconds)
-        metrics[f"{name}/memory_slope"] = slope(values, kept)
+        metrics[f"{name}/memory_slope"] = slope(values, n_bytes)
     return TrialResult(metrics, arrays)
 
 
@@ -259,24 +318,26 @@ class OnePass:
         self.sampling = SIZED[method].sampling
         self.generator = torch.Generator().manual_seed(seed)
         settings = {name: size[letter] for name, letter in _SETTINGS.items()}
-        self.layer = SIZED[method].configured(settings)(nn.Linear(size["K"], size["L"]))
+        make_layer = SIZED[method].configured(settings)
+        self.layer = make_layer(nn.Linear(size["K"], size["L"]))
         initialise(Network(self.layer), self.generator)
-        shape = size["s"], size["B"], size["K"]
-        self.x = torch.randn(shape, generator=self.generator).squeeze(0).requires_grad_()
+        samples = torch.randn(size["s"], size["B"], size["K"], generator=self.generator)
+        self.x = samples.squeeze(0).requires_grad_()
 
     def forward(self) -> list[Tensor]:
+        """The output for every draw and the KL."""
         return [self.layer(self.x, self.sampling, self.generator), self.layer.kl()]
 
     def both_ways(self) -> None:
         """Forward and backward."""
+        total = sum(part.sum() for part in self.forward())
         learned = [part for part in self.layer.parameters() if part.requires_grad]
-        torch.autograd.grad(sum(part.sum() for part in self.forward()), [self.x, *learned])
+        torch.autograd.grad(total, [self.x, *learned])
 
     def bytes_held(self) -> int:
         """Size of the distinct tensors that are there between forward and backward pass."""
-        not_counted = {
-            t.untyped_storage().data_ptr() for t in (self.layer.weight, self.layer.bias, self.x)
-        }
+        inputs = (self.layer.weight, self.layer.bias, self.x)
+        not_counted = {tensor.untyped_storage().data_ptr() for tensor in inputs}
         held = list(self.layer.parameters())
 
         def pack(tensor: Tensor) -> Tensor:
@@ -285,13 +346,18 @@ class OnePass:
 
         with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
             held += self.forward()
-        sizes = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in held}
-        return sum(size for at, size in sizes.items() if at not in not_counted)
+        n_bytes = {}
+        for tensor in held:
+            storage = tensor.untyped_storage()
+            if storage.data_ptr() not in not_counted:
+                n_bytes[storage.data_ptr()] = storage.nbytes()
+        return sum(n_bytes.values())
 
 
 def slope(sizes: Sequence[float], costs: Sequence[float]) -> float:
     """Of the least-squares line of log time, or memory, over log size."""
-    return float(np.polyfit(np.log(sizes), np.log(costs), 1)[0])
+    line = np.polyfit(np.log(sizes), np.log(costs), deg=1)
+    return float(line[0])
 
 
 def evaluate(formula: str, sizes: Mapping[str, int]) -> float:
@@ -300,8 +366,12 @@ def evaluate(formula: str, sizes: Mapping[str, int]) -> float:
     return eval(product, {"__builtins__": {}}, dict(sizes))
 
 
-def _exponents(records: Sequence[Record]) -> list[dict[str, Any]]:
-    """A row for each method and size: ours, the printed orders and their exponents, if any."""
+def _exponents(records: Sequence[Record]) -> pd.DataFrame:
+    """A row for each method and size, with our exponents beside those of the printed orders.
+
+    For the time and the memory: ``<cost>`` is the printed order, empty if there is none, ``our
+    <cost>`` and ``their <cost>`` are exponents.
+    """
     printed = published_by("method", "complexity_per_layer")
     rows = []
     for record in records:
@@ -309,47 +379,60 @@ def _exponents(records: Sequence[Record]) -> list[dict[str, Any]]:
         formulas = printed.get(config["method"], {})
         for name, values in config["sweeps"].items():
             row = {"method": config["method"], "size": name}
-            for what in ("time", "memory"):
-                row[what] = formulas.get(what, "")
-                row[f"our {what}"] = record["metrics"][f"{name}/{what}_slope"]
-                sizes = [{**config["base"], name: value} for value in values]
-                costs = [evaluate(row[what], size) for size in sizes if formulas]
-                row[f"their {what}"] = slope(values, costs) if formulas else nan
+            sizes = [{**config["base"], name: value} for value in values]
+            for cost in ("time", "memory"):
+                row[cost] = formulas.get(cost, "")
+                row[f"our {cost}"] = record["metrics"][f"{name}/{cost}_slope"]
+                row[f"their {cost}"] = nan
+                if formulas:
+                    costs = [evaluate(formulas[cost], size) for size in sizes]
+                    row[f"their {cost}"] = slope(values, costs)
             rows.append(row)
-    return rows
+    return pd.DataFrame(rows)
 
 
 def size_table(records: Sequence[Record]) -> str:
     """For each method the exponents in each size, ours and the formula's, in time and memory."""
-    columns = {"method": "{method}", "size": "{size}"}
-    for what in ("time", "memory"):
-        columns[f"printed {what}"] = f"{{{what}}}"
-        columns[f"exponent of {what}: measured"] = f"{{our {what}:z.2f}}"
-        columns[f"of the printed {what}"] = f"{{their {what}:z.2f}}"
+    exponents = _exponents(records)
+    shown = exponents[["method", "size"]].copy()
+    for cost in ("time", "memory"):
+        shown[f"printed {cost}"] = exponents[cost]
+        shown[f"exponent of {cost}: measured"] = exponents[f"our {cost}"].map("{:z.2f}".format)
+        shown[f"of the printed {cost}"] = exponents[f"their {cost}"].map("{:z.2f}".format)
     config = records[0]["config"]
-    measured = {record["config"]["method"] for record in records}
-    unmeasured = [m for m in published_by("method", "complexity_per_layer") if m not in measured]
-    base = ", ".join(f"{k} = {v}" for k, v in config["base"].items())
-    note = _SIZE_NOTE.format(base=base, rounds=config["rounds"], left=", ".join(unmeasured))
-    return f"{markdown.table_of(_exponents(records), columns)}\n\n{note}"
+    printed = published_by("method", "complexity_per_layer")
+    unmeasured = [method for method in printed if method not in set(exponents["method"])]
+    note = _SIZE_NOTE.format(
+        base=", ".join(f"{size} = {value}" for size, value in config["base"].items()),
+        rounds=config["rounds"],
+        unmeasured=", ".join(unmeasured),
+    )
+    return f"{markdown.frame_table(shown)}\n\n{note}"
 
 
 def size_claims(records: Sequence[Record]) -> list[Claim]:
     """Exponents of time and memory, those of the printed orders beside them."""
+    exponents = _exponents(records)
+    compared = exponents[exponents["time"] != ""]
+    plain = compared[(compared["method"] == "MAP") & (compared["size"] == "B")]
     statements = []
-    rows = [row for row in _exponents(records) if row["time"]]
-    plain = next((row for row in rows if (row["method"], row["size"]) == ("MAP", "B")), {})
-    for what in ("time", "memory"):
-        gaps = [abs(row[f"our {what}"] - row[f"their {what}"]) for row in rows]
+    for cost in ("time", "memory"):
+        gaps = (compared[f"our {cost}"] - compared[f"their {cost}"]).abs()
+        of_plain = plain[f"our {cost}"].iloc[0] if len(plain) else nan
         statements.append(
             Claim(
-                f"The {what} of a layer grows with its sizes as the printed orders say",
-                "orders such as K^2 + K L B",
-                f"exponents differ by {median(gaps):.2f} in the median, at most {max(gaps):.2f}",
-                sum(gap < 0.25 for gap in gaps),
-                len(gaps),
-                f"one layer on a CPU, a quarter allowed; the plain product, whose {what} grows in "
-                f"proportion to B, has an exponent of {plain.get(f'our {what}', nan):.2f} there",
+                statement=f"The {cost} of a layer grows with its sizes as the printed orders say",
+                published="orders such as K^2 + K L B",
+                ours=(
+                    f"exponents differ by {gaps.median():.2f} in the median, "
+                    f"at most {gaps.max():.2f}"
+                ),
+                holds=(gaps < 0.25).sum(),
+                of=len(gaps),
+                condition=(
+                    f"one layer on a CPU, a quarter allowed; the plain product, whose {cost} grows "
+                    f"in proportion to B, has an exponent of {of_plain:.2f} there"
+                ),
             )
         )
     return statements
@@ -357,13 +440,14 @@ def size_claims(records: Sequence[Record]) -> list[Claim]:
 
 def size_figure(records: Sequence[Record]) -> Figure:
     """Exponents of time and of memory, ours and those of the printed orders."""
+    exponents = _exponents(records)
+    exponents["method"] += ", " + exponents["size"]
     panels = {}
-    rows = {f"{row['method']}, {row['size']}": row for row in _exponents(records)}
-    for what in ("time", "memory"):
-        both = (f"our {what}", f"their {what}")
-        dots = [[(name, row[key], 0) for name, row in rows.items()] for key in both]
-        panels[f"Exponent of {what}"] = tuple(dots)
-    return ours_and_published([*rows], panels)
+    for cost in ("time", "memory"):
+        ours = _dots(exponents, f"our {cost}")
+        theirs = _dots(exponents, f"their {cost}")
+        panels[f"Exponent of {cost}"] = (ours, theirs)
+    return ours_and_published(list(exponents["method"]), panels)
 
 
 _SIZE_NOTE = (
@@ -376,7 +460,7 @@ _SIZE_NOTE = (
     "weights. The formula of BBB-LRT leaves out its K L variances. VSD is the published chain of "
     "fully connected layers, T = 2, whose reflections read K^2 weights; free vectors have no K^2. "
     "Printed for low-rank VSD is a time of r K but a memory of K^2, which ours does not need. Not "
-    "measured: {left}."
+    "measured: {unmeasured}."
 )
 STEPS = Experiment(
     "time_per_step",

@@ -48,14 +48,10 @@ def fetch(source: Source, name: str) -> Path:
     ``BDL_DATA_DIR`` or ``data/``, or if ``BDL_DATA_DIR`` names no folder.
     """
     expected = source.files[name]
-    named = os.environ.get("BDL_DATA_DIR")
-    user = Path(os.path.expanduser(named)) if named else None
-    if user and not user.is_dir():
-        raise DatasetError(
-            f"BDL_DATA_DIR is {named!r}, which is not a folder.\n"
-            "  Set it to the folder that holds the data sets (mnist/, uci/, ...), or unset it."
-        )
-    for root in filter(None, (user, DATA)):
+    user_folder = _user_folder()
+    for root in (user_folder, DATA):
+        if root is None:
+            continue
         path = root / source.folder / name
         if path.is_file():
             if not hash_matches(path, expected):
@@ -68,18 +64,48 @@ def fetch(source: Source, name: str) -> Path:
     path = Path(pooch.os_cache("bdl_lessons")) / source.folder / name
     if path.is_file() and hash_matches(path, expected):
         return path
-    get = pooch.HTTPDownloader(progressbar=sys.stderr.isatty(), timeout=TIMEOUT_S)
+    return _download(source, name, path, by_hand=(user_folder or DATA) / source.folder)
+
+
+def _user_folder() -> Path | None:
+    """What ``BDL_DATA_DIR`` names, if it is set; DatasetError if that is no folder."""
+    value = os.environ.get("BDL_DATA_DIR")
+    if not value:
+        return None
+    folder = Path(os.path.expanduser(value))
+    if not folder.is_dir():
+        raise DatasetError(
+            f"BDL_DATA_DIR is {value!r}, which is not a folder.\n"
+            "  Set it to the folder that holds the data sets (mnist/, uci/, ...), or unset it."
+        )
+    return folder
+
+
+def _download(source: Source, name: str, path: Path, by_hand: Path) -> Path:
+    """The file from the first address that has it, at ``path``.
+
+    Raises DatasetError with what went wrong at each address; ``by_hand`` is the folder for a file
+    that comes another way.
+    """
+    downloader = pooch.HTTPDownloader(progressbar=sys.stderr.isatty(), timeout=TIMEOUT_S)
     reasons = []
     for address in source.addresses * 2:  # a server in trouble is asked again
         try:  # pooch writes to another name and renames when the hash is right: no half file
-            found = pooch.retrieve(address + name, expected, name, path.parent, downloader=get)
-            return Path(found)
+            return Path(
+                pooch.retrieve(
+                    address + name,
+                    known_hash=source.files[name],
+                    fname=name,
+                    path=path.parent,
+                    downloader=downloader,
+                )
+            )
         except (OSError, ValueError) as error:  # no connection, 404, a full disk; a wrong hash
             reasons.append(f"{address + name}: {error}")
             time.sleep(1)
-    told = "\n  ".join(dict.fromkeys(reasons))
+    each_reason_once = "\n  ".join(dict.fromkeys(reasons))
     raise DatasetError(
-        f"{name} of {source.title} is not on this machine.\n  {told}\n"
-        f"  By hand: put it, unchanged, into {(user or DATA) / source.folder} or {path.parent}\n"
-        f"  Expected hash: {expected}"
+        f"{name} of {source.title} is not on this machine.\n  {each_reason_once}\n"
+        f"  By hand: put it, unchanged, into {by_hand} or {path.parent}\n"
+        f"  Expected hash: {source.files[name]}"
     )

@@ -51,14 +51,19 @@ def load(name: str, n_train: int | None = None, n_test: int | None = None) -> Cl
     """
     if name not in SETS:
         raise ValueError(f"there are no images called {name!r}, only {', '.join(SETS)}")
-    found = SETS[name]
-    parts = []
-    for part, n in (("train", n_train), ("test", n_test)):
-        images, labels = found.read(found, part)
-        n = first_n(n, len(labels))
-        pixels = torch.from_numpy(np.ascontiguousarray(images[:n], np.float32)).div_(255)
-        parts += [pixels, torch.from_numpy(labels[:n].astype(np.int64))]
-    return Classification(name, *parts, tuple(map(str, range(found.n_classes))))
+    source = SETS[name]
+    x_train, y_train = _first_rows(source, "train", n_train)
+    x_test, y_test = _first_rows(source, "test", n_test)
+    classes = tuple(str(label) for label in range(source.n_classes))
+    return Classification(name, x_train, y_train, x_test, y_test, classes)
+
+
+def _first_rows(source: "Images", part: str, n: int | None) -> tuple[torch.Tensor, torch.Tensor]:
+    """Pixels in [0, 1] and labels of the first ``n`` images of a part, all for ``None``."""
+    images, labels = source.read(source, part)
+    n = first_n(n, len(labels))
+    pixels = np.ascontiguousarray(images[:n], np.float32)
+    return torch.from_numpy(pixels).div_(255), torch.from_numpy(labels[:n].astype(np.int64))
 
 
 def _idx_files(*digests: str) -> dict[str, str]:

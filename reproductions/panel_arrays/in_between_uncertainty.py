@@ -6,7 +6,8 @@ and the infinitely wide counterpart: the same prior, the same noise, the same po
 """
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -22,13 +23,50 @@ from reproductions.chains import effective_sample_size, split_r_hat
 
 NOISE_VAR = 0.1**2
 WIDTH = 50
-STEPS = (125, 250, 500, 1000, 2000)  # of L-BFGS, after which the history looks; times N_TIMES
-N_TIMES = {1: 2, "mean-field": 2, 2: 8, 3: 8}  # deeper networks take steps of Adam
+STEPS = (125, 250, 500, 1000, 2000)
+"""Numbers of steps of L-BFGS after which the history is taken; times ``N_TIMES``."""
+N_TIMES = {1: 2, "mean-field": 2, 2: 8, 3: 8}
+"""Deeper networks take steps of Adam, which gets less far in a step."""
 N_SEEDS = 3
 N_SHOWN = 12
-N_CHAINS, N_DRAWS = 8, 600
+N_CHAINS = 8
+N_WARMUP = 200
+N_DRAWS = 600
 
-Layers = list[tuple[Tensor, Tensor]]  # weights (rates, seeds, in, out), biases (..., 1, out)
+Layers = list[tuple[Tensor, Tensor]]
+"""Weights ``(rates, seeds, in, out)`` and biases ``(rates, seeds, 1, out)``."""
+
+
+class Functions(NamedTuple):
+    """What networks of R rates and S starts say at the L points of the line.
+
+    Attributes:
+        mean: of the function, ``(R, S, L)``.
+        stds: of the function after each number of steps, ``(R, S, n_stops, L)``.
+        draws: of the function, ``(R, S, N_SHOWN, L)``.
+    """
+
+    mean: Tensor
+    stds: Tensor
+    draws: Tensor
+
+
+class MeanField(NamedTuple):
+    """Independent Gaussians over the weights of one hidden layer and those of the output.
+
+    Attributes:
+        hidden_mean: ``(3, 50)``: two inputs and a constant.
+        hidden_log_var: ``(3, 50)``.
+        output_mean: ``(50,)``.
+        output_log_var: ``(50,)``.
+        bias: of the output, ``(1,)``, without noise.
+    """
+
+    hidden_mean: Tensor
+    hidden_log_var: Tensor
+    output_mean: Tensor
+    output_log_var: Tensor
+    bias: Tensor
 
 
 def clusters() -> tuple[Tensor, Tensor, Tensor]:
@@ -47,102 +85,164 @@ def make_arrays(steps: Sequence[int] = STEPS, n_draws: int = 1000) -> dict[str, 
     same for mean-field networks of one hidden layer.
     """
     x, y, line = clusters()
-    looks = {kind: [n_times * step for step in steps] for kind, n_times in N_TIMES.items()}
     stored = {"x": x.mean(1), "y": y}
-    for depth, weight_std in WEIGHT_STDS.items():
-        kernel = ReLUKernel(depth).double()
-        kernel.weight_var = weight_std**2
-        kernel.bias_var = 1.0
-        with torch.no_grad():
-            cov, cross = (kernel(x, other).to_dense() for other in (x, line))
-            factor = torch.linalg.cholesky(cov + NOISE_VAR * torch.eye(len(x)))
-            mean = cross.T @ torch.cholesky_solve(y[:, None], factor)[:, 0]
-            known = solve_triangular(factor, cross, upper=False).square().sum(0)
-            std = (kernel(line, diag=True) - known).sqrt()
-        stored |= {f"gp_mean_{depth}": mean, f"gp_std_{depth}": std}
-        mean, history, draws = train(depth, RATES, range(N_SEEDS), looks[depth], n_draws)
-        stored |= {f"mean_{depth}": mean, f"draws_{depth}": draws[:, 0]}
-        stored |= {f"std_{depth}": history[:, :, -1], f"history_{depth}": history}
-        stored[f"steps_{depth}"] = torch.tensor(looks[depth])
-    steps = looks["mean-field"]
-    history = torch.stack([train_mean_field(seed, steps) for seed in range(N_SEEDS)])
-    stored |= {"mf_history": history, "mf_std": history[:, -1], "mf_steps": torch.tensor(steps)}
-    return {name: (v.float() if v.dim() > 1 else v).numpy() for name, v in stored.items()}
+    for depth in WEIGHT_STDS:
+        gp_mean, gp_std = process_posterior(depth, x, y, line)
+        stops = [N_TIMES[depth] * step for step in steps]
+        functions = train(depth, RATES, range(N_SEEDS), stops, n_draws)
+        stored[f"gp_mean_{depth}"] = gp_mean
+        stored[f"gp_std_{depth}"] = gp_std
+        stored[f"mean_{depth}"] = functions.mean
+        stored[f"draws_{depth}"] = functions.draws[:, 0]
+        stored[f"std_{depth}"] = functions.stds[:, :, -1]
+        stored[f"history_{depth}"] = functions.stds
+        stored[f"steps_{depth}"] = torch.tensor(stops)
+    stops = [N_TIMES["mean-field"] * step for step in steps]
+    history = torch.stack([train_mean_field(seed, stops) for seed in range(N_SEEDS)])
+    stored["mf_history"] = history
+    stored["mf_std"] = history[:, -1]
+    stored["mf_steps"] = torch.tensor(stops)
+    arrays = {}
+    for name, values in stored.items():
+        arrays[name] = (values.float() if values.dim() > 1 else values).numpy()
+    return arrays
+
+
+@torch.no_grad()
+def process_posterior(depth: int, x: Tensor, y: Tensor, x_new: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and standard deviation ``(B,)`` of the infinitely wide network's function at ``x_new``.
+
+    It is a Gaussian process, with the prior that the networks have on weights and biases.
+    """
+    kernel = ReLUKernel(depth).double()
+    kernel.weight_var = WEIGHT_STDS[depth] ** 2
+    kernel.bias_var = 1.0
+    cov = kernel(x, x).to_dense()
+    cross_cov = kernel(x, x_new).to_dense()
+    factor = torch.linalg.cholesky(cov + NOISE_VAR * torch.eye(len(x)))
+    mean = cross_cov.T @ torch.cholesky_solve(y[:, None], factor)[:, 0]
+    explained_var = solve_triangular(factor, cross_cov, upper=False).square().sum(0)
+    prior_var = kernel(x_new, diag=True)
+    return mean, (prior_var - explained_var).sqrt()
 
 
 def train(
     depth: int,
     rates: Sequence[float],
     seeds: Sequence[int],
-    looks: Sequence[int],
+    stops: Sequence[int],
     n_draws: int = 1000,
-) -> tuple[Tensor, Tensor, Tensor]:
+) -> Functions:
     """Train dropout networks of one depth; what they say along the line.
 
     One hidden layer: the loss is exact, and L-BFGS minimises it one network at a time. Deeper:
-    Adam, all networks in one batch, with fresh masks for every point in each step. Returns mean
-    ``(R, S, L)``; std ``(R, S, looks, L)`` after each number of steps in ``looks``, over
-    ``n_draws`` masks; draws of the function ``(R, S, N_SHOWN, L)``.
+    Adam, all networks in one batch, with fresh masks for every point in each step.
+
+    Args:
+        stops: numbers of steps after which the standard deviation is taken, the last one the end.
+        n_draws: masks of the inner layers that the moments are taken over.
     """
-    if depth == 1 and len(rates) * len(seeds) > 1:
-        runs = [[train(1, [p_drop], [seed], looks) for seed in seeds] for p_drop in rates]
-        by_rate = ([torch.cat(part, 1) for part in zip(*row, strict=True)] for row in runs)
-        return tuple(map(torch.cat, zip(*by_rate, strict=True)))
+    if depth > 1:
+        return _train_batch(depth, rates, seeds, stops, n_draws)
+    by_rate = []
+    for p_drop in rates:
+        by_seed = [_train_batch(1, [p_drop], [seed], stops, n_draws=1) for seed in seeds]
+        by_rate.append(_joined(by_seed, dim=1))
+    return _joined(by_rate, dim=0)
+
+
+def _joined(parts: Sequence[Functions], dim: int) -> Functions:
+    """Functions of several rates (axis 0) or starts (axis 1) as those of all of them."""
+    return Functions(
+        mean=torch.cat([part.mean for part in parts], dim),
+        stds=torch.cat([part.stds for part in parts], dim),
+        draws=torch.cat([part.draws for part in parts], dim),
+    )
+
+
+def _train_batch(
+    depth: int,
+    rates: Sequence[float],
+    seeds: Sequence[int],
+    stops: Sequence[int],
+    n_draws: int,
+) -> Functions:
+    """:func:`train` for networks that are minimised together."""
     x, y, line = clusters()
     keep = 1 - torch.tensor(rates, dtype=torch.float64)[:, None, None, None]
     layers = dropout_networks(depth, len(rates), seeds)
-    stds = []
+    parameters = list(itertools.chain(*layers))
     generator = torch.Generator().manual_seed(min(seeds))
-    shape = (len(seeds), len(x))
 
     def loss() -> Tensor:
-        return dropout_loss(layers, x, y, keep, draw_masks(shape, depth - 1, keep, generator))
+        masks = draw_masks((len(seeds), len(x)), depth - 1, keep, generator)
+        return dropout_loss(layers, x, y, keep, masks)
 
-    for _ in minimise(loss, itertools.chain(*layers), looks, is_exact=depth == 1):
-        eye = torch.Generator().manual_seed(99)  # the same masks at every look
+    def function(n_layers: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Mean and variance on the line under one mask in each of so many layers."""
+        masks = draw_masks((1, 1), n_layers, keep, generator)
+        return moments(layers, line, keep, masks)
+
+    minimise = minimise_by_lbfgs if depth == 1 else minimise_by_adam
+    stds = []
+    for _ in minimise(loss, parameters, stops):
+        same_masks = torch.Generator().manual_seed(99)  # at every stop
         with torch.no_grad():
-            found = [
-                moments(layers, line, keep, draw_masks((1, 1), depth - 1, keep, eye))
-                for _ in range(n_draws if depth > 1 else 1)
-            ]
-        means, variances = map(torch.stack, zip(*found, strict=True))
+            pairs = [function(depth - 1, same_masks) for _ in range(n_draws)]
+        means = torch.stack([mean for mean, _ in pairs])
+        variances = torch.stack([variance for _, variance in pairs])
         stds.append((variances.mean(0) + means.var(0, correction=0)).sqrt())
-    masks = (draw_masks((1, 1), depth, keep, eye) for _ in range(N_SHOWN))
     with torch.no_grad():
-        shown = [moments(layers, line, keep, drawn)[0] for drawn in masks]
-    return means.mean(0), torch.stack(stds, 2), torch.stack(shown, 2)
+        draws = [function(depth, same_masks)[0] for _ in range(N_SHOWN)]
+    return Functions(
+        mean=means.mean(0),
+        stds=torch.stack(stds, dim=2),
+        draws=torch.stack(draws, dim=2),
+    )
 
 
 def dropout_networks(depth: int, n_rates: int, seeds: Sequence[int]) -> Layers:
     """Starts: weights of variance 1/fan-in, biases 0; the same for each rate, float64."""
     generators = [torch.Generator().manual_seed(seed) for seed in seeds]
+    widths = [2] + [WIDTH] * depth + [1]
     layers = []
-    for n_in, n_out in itertools.pairwise([2, *[WIDTH] * depth, 1]):
-        draws = [torch.randn(n_in, n_out, generator=g, dtype=torch.float64) for g in generators]
-        weight = (torch.stack(draws) / n_in**0.5).repeat(n_rates, 1, 1, 1).requires_grad_()
-        layers.append((weight, torch.zeros_like(weight[..., :1, :]).requires_grad_()))
+    for n_in, n_out in itertools.pairwise(widths):
+        draws = [
+            torch.randn(n_in, n_out, generator=generator, dtype=torch.float64)
+            for generator in generators
+        ]
+        start = torch.stack(draws) / n_in**0.5
+        weight = start.repeat(n_rates, 1, 1, 1).requires_grad_()
+        bias = torch.zeros_like(weight[..., :1, :]).requires_grad_()
+        layers.append((weight, bias))
     return layers
 
 
 def moments(
     layers: Layers, x: Tensor, keep: Tensor, masks: Sequence[Tensor] = ()
 ) -> tuple[Tensor, Tensor]:
-    """Mean and variance ``(R, S, B)`` over the masks of the last hidden layer, given the others;
-    with its own masks among them the mean is the output under these masks."""
-    *inner, (weight, bias) = layers
-    for (W, b), mask in itertools.zip_longest(inner, masks, fillvalue=1.0):
+    """Mean and variance ``(R, S, B)`` over the masks of the last hidden layer, given the others.
+
+    ``masks`` are those of the first hidden layers. If the last one is among them, the mean is the
+    output under these masks.
+    """
+    *hidden_layers, (weight, bias) = layers
+    for (W, b), mask in itertools.zip_longest(hidden_layers, masks, fillvalue=1.0):
         x = torch.relu(x @ W + b) * mask
+    mean = x @ weight + bias
     variance = (1 - keep) / keep * (x.square() @ weight.square())
-    return (x @ weight + bias).squeeze(-1), variance.squeeze(-1)
+    return mean.squeeze(-1), variance.squeeze(-1)
 
 
 def draw_masks(
     shape: tuple[int, int], n_layers: int, keep: Tensor, generator: torch.Generator
 ) -> list[Tensor]:
     """Masks ``z / keep (R, *shape, 50)`` of ``n_layers`` layers, by the same uniform numbers."""
-    shape = (1, *shape, WIDTH)
-    uniforms = [torch.rand(shape, generator=generator, dtype=keep.dtype) for _ in range(n_layers)]
-    return [(u < keep) / keep for u in uniforms]
+    masks = []
+    for _ in range(n_layers):
+        uniform = torch.rand(1, *shape, WIDTH, generator=generator, dtype=keep.dtype)
+        masks.append((uniform < keep) / keep)
+    return masks
 
 
 def dropout_loss(
@@ -153,22 +253,48 @@ def dropout_loss(
     loss = ((y - mean).square() + variance).sum() / (2 * NOISE_VAR)
     weight_var = WEIGHT_STDS[len(layers) - 1] ** 2
     for number, (weight, bias) in enumerate(layers):
-        l2 = (weight.square() / (keep if number else 1)).sum() * weight.shape[-2] / weight_var
-        loss = loss + l2 / 2 + bias.square().sum() / 2
+        has_noise = number > 0  # the inputs of the first layer have none
+        squares = (weight.square() / (keep if has_noise else 1)).sum()
+        n_inputs = weight.shape[-2]
+        loss = loss + squares * n_inputs / weight_var / 2 + bias.square().sum() / 2
     return loss
 
 
-def minimise(
-    loss: Callable[[], Tensor], parameters: Iterable[Tensor], looks: Sequence[int], is_exact: bool
-) -> Iterator[int]:
-    """Minimise in place and yield after each number of steps in ``looks``: an exact loss by L-BFGS,
-    another by Adam, its learning rate falling from 0.01 to 0.0001."""
-    if is_exact:
-        how = {"tolerance_grad": 1e-9, "tolerance_change": 1e-13, "history_size": 50}
-        optimizer = torch.optim.LBFGS(list(parameters), line_search_fn="strong_wolfe", **how)
-    else:
-        optimizer = torch.optim.Adam(parameters, lr=1e-2, fused=True)
-        schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.01, int(looks[-1]))
+def minimise_by_lbfgs(
+    loss: Callable[[], Tensor], parameters: Sequence[Tensor], stops: Sequence[int]
+) -> Iterator[None]:
+    """Minimise an exact loss in place, and pause after each number of steps in ``stops``."""
+    optimizer = torch.optim.LBFGS(
+        parameters,
+        line_search_fn="strong_wolfe",
+        tolerance_grad=1e-9,
+        tolerance_change=1e-13,
+        history_size=50,
+    )
+    for n_steps in np.diff(stops, prepend=0).tolist():
+        optimizer.param_groups[0].update(max_iter=n_steps, max_eval=2 * n_steps)
+        optimizer.step(_closure(loss, optimizer))
+        yield
+
+
+def minimise_by_adam(
+    loss: Callable[[], Tensor], parameters: Sequence[Tensor], stops: Sequence[int]
+) -> Iterator[None]:
+    """The same for a loss with noise; the learning rate falls from 0.01 to 0.0001."""
+    optimizer = torch.optim.Adam(parameters, lr=1e-2, fused=True)
+    schedule = torch.optim.lr_scheduler.LinearLR(
+        optimizer, start_factor=1.0, end_factor=0.01, total_iters=int(stops[-1])
+    )
+    closure = _closure(loss, optimizer)
+    for n_steps in np.diff(stops, prepend=0).tolist():
+        for _ in range(n_steps):
+            optimizer.step(closure)
+            schedule.step()
+        yield
+
+
+def _closure(loss: Callable[[], Tensor], optimizer: torch.optim.Optimizer) -> Callable[[], Tensor]:
+    """What an optimizer calls for the loss and its gradient."""
 
     def closure() -> Tensor:
         optimizer.zero_grad()
@@ -176,59 +302,61 @@ def minimise(
         value.backward()
         return value
 
-    for n_steps in np.diff(looks, prepend=0).tolist():
-        if is_exact:
-            optimizer.param_groups[0].update(max_iter=n_steps, max_eval=2 * n_steps)
-            optimizer.step(closure)
-        else:
-            for _ in range(n_steps):
-                optimizer.step(closure)
-                schedule.step()
-        yield n_steps
+    return closure
 
 
-def mean_field_moments(parameters: Sequence[Tensor], x: Tensor) -> tuple[Tensor, Tensor]:
+def mean_field_moments(weights: MeanField, x: Tensor) -> tuple[Tensor, Tensor]:
     """Exact mean and variance ``(B,)`` of the output over all weights, inputs ``(B, 2)``.
 
-    ``parameters`` are means ``(3, 50)`` and log variances of the hidden layer, those ``(50,)`` of
-    the output weights, and the output's bias. The third input is a constant, under which a weight
-    of prior variance 8 acts as a N(0, 1) bias.
+    The third input is a constant, under which a weight of prior variance 8 acts as a N(0, 1) bias.
     """
-    mu, log_sigma2, v, log_sigma2_v, bias = parameters
-    x = torch.cat([x, torch.full_like(x[:, :1], 2**0.5 / WEIGHT_STDS[1])], 1)
-    gamma = x @ mu
-    delta = x.square() @ log_sigma2.exp()
+    constant = torch.full_like(x[:, :1], 2**0.5 / WEIGHT_STDS[1])
+    x = torch.cat([x, constant], dim=1)
+    gamma = x @ weights.hidden_mean
+    delta = x.square() @ weights.hidden_log_var.exp()
     std = delta.sqrt()
     above = ndtr(gamma / std)
     density = torch.exp(-(gamma**2) / (2 * delta)) / (2 * np.pi) ** 0.5
     first = gamma * above + std * density  # E relu(a) and E relu(a)^2 for a ~ N(gamma, delta)
     second = (gamma**2 + delta) * above + gamma * std * density
-    return first @ v + bias, second @ (v**2 + log_sigma2_v.exp()) - first**2 @ v**2
+    v = weights.output_mean
+    mean = first @ v + weights.bias
+    variance = second @ (v**2 + weights.output_log_var.exp()) - first**2 @ v**2
+    return mean, variance
 
 
-def mean_field_loss(parameters: Sequence[Tensor], x: Tensor, y: Tensor) -> Tensor:
+def mean_field_loss(weights: MeanField, x: Tensor, y: Tensor) -> Tensor:
     """The negative ELBO in nats, up to constants (0-dim)."""
-    mu, log_sigma2, v, log_sigma2_v, bias = parameters
-    mean, variance = mean_field_moments(parameters, x)
-    data = ((y - mean).square() + variance).sum() / (2 * NOISE_VAR)
-    kl = gaussian_kl_to_prior(mu, log_sigma2, WEIGHT_STDS[1] ** 2 / 2)
-    kl = kl + gaussian_kl_to_prior(v, log_sigma2_v, WEIGHT_STDS[1] ** 2 / WIDTH)
-    return data + kl + bias.square().sum() / 2
+    mean, variance = mean_field_moments(weights, x)
+    misfit = ((y - mean).square() + variance).sum() / (2 * NOISE_VAR)
+    kl_hidden = gaussian_kl_to_prior(
+        weights.hidden_mean, weights.hidden_log_var, WEIGHT_STDS[1] ** 2 / 2
+    )
+    kl_output = gaussian_kl_to_prior(
+        weights.output_mean, weights.output_log_var, WEIGHT_STDS[1] ** 2 / WIDTH
+    )
+    return misfit + (kl_hidden + kl_output) + weights.bias.square().sum() / 2
 
 
-def train_mean_field(seed: int, looks: Sequence[int]) -> Tensor:
-    """Train one mean-field network by L-BFGS; std ``(looks, L)`` on the line."""
+def train_mean_field(seed: int, stops: Sequence[int]) -> Tensor:
+    """Train one mean-field network by L-BFGS; std ``(stops, L)`` on the line."""
     x, y, line = clusters()
     (W, b), (v, c) = dropout_networks(1, 1, [seed])
-    mu = torch.cat([W[0, 0], b[0, 0]])
-    v = v.flatten()
-    bias = c.flatten()
-    parameters = [mu, torch.full_like(mu, -10.0), v, torch.full_like(v, -10.0), bias]
-    parameters = [part.detach().requires_grad_() for part in parameters]
+    hidden_mean = torch.cat([W[0, 0], b[0, 0]])
+    output_mean = v.flatten()
+    starts = MeanField(
+        hidden_mean=hidden_mean,
+        hidden_log_var=torch.full_like(hidden_mean, -10.0),
+        output_mean=output_mean,
+        output_log_var=torch.full_like(output_mean, -10.0),
+        bias=c.flatten(),
+    )
+    weights = MeanField(*(start.detach().requires_grad_() for start in starts))
     history = []
-    for _ in minimise(lambda: mean_field_loss(parameters, x, y), parameters, looks, is_exact=True):
+    for _ in minimise_by_lbfgs(lambda: mean_field_loss(weights, x, y), list(weights), stops):
         with torch.no_grad():
-            history.append(mean_field_moments(parameters, line)[1].sqrt())
+            _, variance = mean_field_moments(weights, line)
+        history.append(variance.sqrt())
     return torch.stack(history)
 
 
@@ -243,17 +371,25 @@ def make_hmc() -> dict[str, np.ndarray]:
     x, y, line = clusters()
     generator = torch.Generator().manual_seed(9)
     start = torch.randn(N_CHAINS, 3, WIDTH, generator=generator, dtype=torch.float64)
-    how = {"n_leapfrog": 140, "step_size": 0.003, "generator": generator}
-    hidden, _ = hmc(lambda h: minus_log_posterior(h, x, y), start, 200, N_DRAWS, **how)
+    hidden, _ = hmc(
+        lambda hidden: minus_log_posterior(hidden, x, y),
+        start,
+        n_warmup=N_WARMUP,
+        n_draws=N_DRAWS,
+        n_leapfrog=140,
+        step_size=0.003,
+        generator=generator,
+    )
     mean, root = output(hidden, x, y, line)  # (draws, chains, 113), (draws, chains, 51, 113)
     noise = torch.randn(N_DRAWS, N_CHAINS, 1, WIDTH + 1, generator=generator, dtype=mean.dtype)
     f = mean + (noise @ root).squeeze(2)
     variance = root.square().sum(2)
+    every = N_CHAINS * N_DRAWS // 100
     stored = {
         "mean": mean.mean((0, 1)),
         "std": (mean.flatten(0, 1).var(0) + variance.mean((0, 1))).sqrt(),
         "chain_std": (mean.var(0) + variance.mean(0)).sqrt(),
-        "draws": f.flatten(0, 1)[:: N_CHAINS * N_DRAWS // 100].float(),
+        "draws": f.flatten(0, 1)[::every].float(),
         "r_hat_mean": split_r_hat(mean),
         "r_hat_variance": split_r_hat(variance),
         "ess_mean": effective_sample_size(mean),
@@ -268,9 +404,12 @@ def features(hidden: Tensor, x: Tensor) -> Tensor:
     ``hidden (..., 3, 50)`` holds both weights and the bias of each unit over their prior stds, so
     that its prior is standard normal, and so is that of the output weights.
     """
-    w_std, v_std = (WEIGHT_STDS[1] / n_inputs**0.5 for n_inputs in (2, WIDTH))
-    units = torch.relu(x @ hidden[..., :2, :] * w_std + hidden[..., 2:, :])
-    return torch.cat([v_std * units, torch.ones_like(units[..., :1])], -1)
+    hidden_std = WEIGHT_STDS[1] / 2**0.5  # of the prior; there are two inputs
+    output_std = WEIGHT_STDS[1] / WIDTH**0.5
+    weights = hidden[..., :2, :]
+    bias = hidden[..., 2:, :]
+    units = torch.relu(x @ weights * hidden_std + bias)
+    return torch.cat([output_std * units, torch.ones_like(units[..., :1])], dim=-1)
 
 
 @torch.enable_grad()
@@ -285,19 +424,26 @@ def minus_log_posterior(hidden: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, T
     residual = y - (Phi @ mean[..., None])[..., 0]
     log_det = 2 * factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
     value = (hidden.square().sum((-2, -1)) + residual @ y / NOISE_VAR + log_det) / 2
-    return value.detach(), torch.autograd.grad(value.sum(), hidden)[0]
+    (gradient,) = torch.autograd.grad(value.sum(), hidden)
+    return value.detach(), gradient
 
 
 def output(hidden: Tensor, x: Tensor, y: Tensor, x_new: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean ``(..., B)`` of f at ``x_new`` given the hidden layer, and a root ``(..., 51, B)`` of
-    its covariance: its columns' squared lengths are the variances."""
-    factor, mean = _regression(features(hidden, x), y)
+    """Mean ``(..., B)`` of f at ``x_new`` given the hidden layer, and a root of its covariance.
+
+    The squared lengths of the root's columns, ``(..., 51, B)``, are the variances.
+    """
+    factor, weight_mean = _regression(features(hidden, x), y)
     Phi = features(hidden, x_new)
-    return (Phi @ mean[..., None])[..., 0], solve_triangular(factor, Phi.mT, upper=False)
+    mean = (Phi @ weight_mean[..., None])[..., 0]
+    root = solve_triangular(factor, Phi.mT, upper=False)
+    return mean, root
 
 
 def _regression(Phi: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     """The precision's Cholesky factor and the mean of the output weights (lesson 02)."""
     precision = Phi.mT @ Phi / NOISE_VAR + torch.eye(Phi.shape[-1], dtype=Phi.dtype)
     factor = torch.linalg.cholesky(precision)
-    return factor, torch.cholesky_solve((Phi.mT @ y / NOISE_VAR)[..., None], factor)[..., 0]
+    pull = (Phi.mT @ y / NOISE_VAR)[..., None]
+    mean = torch.cholesky_solve(pull, factor)[..., 0]
+    return factor, mean

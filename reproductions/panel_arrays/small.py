@@ -2,7 +2,9 @@
 
 from collections.abc import Callable
 from functools import partial
+from itertools import pairwise
 from math import nan
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -16,7 +18,16 @@ from bdl_lessons.datasets import digits, rotated
 from bdl_lessons.evaluation import mutual_information, predictive_entropy
 from bdl_lessons.inference import BatchedNetworks, adam, fit_batched, layer_log_alpha, predict
 from bdl_lessons.inference.train import Run, optimize
-from bdl_lessons.models import ARD, Deterministic, Method, Network, SparseVD, initialise, mlp
+from bdl_lessons.models import (
+    ARD,
+    Deterministic,
+    Method,
+    Network,
+    SparseVD,
+    StochasticLayer,
+    initialise,
+    mlp,
+)
 from bdl_lessons.panels import (
     dropout_rate,
     many_networks,
@@ -41,11 +52,16 @@ def make_many_networks(n_networks: int = 20, n_steps: int = 500) -> Arrays:
     x = (corners[:, None] + 0.35 * torch.randn(4, 10, 2)).flatten(0, 1)
     y = torch.arange(40).ge(20).float()
     axis = torch.tensor(many_networks.AXIS).float()
+    grid = torch.cartesian_prod(axis, axis)
     logits = []
     for seed in range(n_networks):
         torch.manual_seed(seed)
         net = nn.Sequential(
-            nn.Linear(2, 16), nn.Tanh(), nn.Linear(16, 16), nn.Tanh(), nn.Linear(16, 1)
+            nn.Linear(2, 16),
+            nn.Tanh(),
+            nn.Linear(16, 16),
+            nn.Tanh(),
+            nn.Linear(16, 1),
         )
         optimizer = torch.optim.Adam(net.parameters(), lr=0.02)
         for _ in range(n_steps):
@@ -53,8 +69,12 @@ def make_many_networks(n_networks: int = 20, n_steps: int = 500) -> Arrays:
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-        logits.append(net(torch.cartesian_prod(axis, axis)).view(len(axis), -1).detach())
-    return {"x": x.numpy(), "y": y.numpy(), "logits": torch.stack(logits).half().numpy()}
+        logits.append(net(grid).view(len(axis), -1).detach())
+    return {
+        "x": x.numpy(),
+        "y": y.numpy(),
+        "logits": torch.stack(logits).half().numpy(),
+    }
 
 
 def make_dropout_rate(n_steps: int = 4000) -> Arrays:
@@ -87,13 +107,25 @@ def make_dropout_rate(n_steps: int = 4000) -> Arrays:
         logits = (hidden @ w2 + b2).squeeze(-1)
         return len(rates) * binary_cross_entropy_with_logits(logits, labels.expand_as(logits))
 
-    decayed = partial(torch.optim.Adam, lr=0.02, weight_decay=1e-4)
-    run = Run(n_steps, epoch=1, kl_weight=0.0, nll=binary_cross_entropy_with_logits)
-    optimize([w1, b1, w2, b2], loss_at, run, decayed, schedule=None, progress=True)
-    weights = {"w1": w1, "b1": b1, "w2": w2, "b2": b2}
-    uniforms = torch.rand(n_hidden, generator=generator.manual_seed(12), dtype=torch.float64)
-    made = {name: weight.detach().numpy() for name, weight in weights.items()}
-    return {"x": x, "y": y, "uniforms": uniforms.numpy()} | made
+    optimize(
+        [w1, b1, w2, b2],
+        loss_at,
+        Run(n_steps, epoch=1, kl_weight=0.0, nll=binary_cross_entropy_with_logits),
+        partial(torch.optim.Adam, lr=0.02, weight_decay=1e-4),
+        schedule=None,
+        progress=True,
+    )
+    generator.manual_seed(12)
+    uniforms = torch.rand(n_hidden, generator=generator, dtype=torch.float64)
+    return {
+        "x": x,
+        "y": y,
+        "uniforms": uniforms.numpy(),
+        "w1": w1.detach().numpy(),
+        "b1": b1.detach().numpy(),
+        "w2": w2.detach().numpy(),
+        "b2": b2.detach().numpy(),
+    }
 
 
 def make_mc_dropout_co2(n_steps: int = 6000) -> Arrays:
@@ -103,12 +135,14 @@ def make_mc_dropout_co2(n_steps: int = 6000) -> Arrays:
     itself evaluates: the ReLU network at its rate and one with tanh.
     """
     panel = mc_dropout_co2
-    data = mc_dropout_co2.six_years()
-    x = torch.linspace(data.x.min(), data.to_x(torch.tensor(panel.HORIZON)), 180)
-    cases = [*((rate, nn.ReLU) for rate in panel.RATES), (panel.LESSON_RATE, nn.Tanh)]
+    data = panel.six_years()
+    end = data.to_x(torch.tensor(panel.HORIZON))
+    x = torch.linspace(data.x.min(), end, 180)
+    cases = [(p_drop, nn.ReLU) for p_drop in panel.RATES]
+    cases.append((panel.LESSON_RATE, nn.Tanh))
     training = {"learning_rate": 3e-3, "batch_size": None}
     draws = []
-    weights = {}
+    arrays = {"x": x.double().numpy()}
     for p_drop, activation in cases:
         generator = torch.Generator().manual_seed(3)
         net = panel.network(p_drop, activation)
@@ -120,17 +154,18 @@ def make_mc_dropout_co2(n_steps: int = 6000) -> Arrays:
             net,
             data.x.float(),
             data.y.float()[:, None],
-            generator,
-            n_steps,
+            generator=generator,
+            n_steps=n_steps,
             loss=partial(gaussian_nll, tau=25.0),
             schedule=lambda step: 1 - step / n_steps,
         )
         if p_drop == panel.LESSON_RATE:
-            flat = parameters_to_vector(net.parameters())
-            weights[activation.__name__] = flat.detach().half().numpy()
+            weights = parameters_to_vector(net.parameters())
+            arrays[activation.__name__] = weights.detach().half().numpy()
         if activation is nn.ReLU:
             draws.append(predict(net, x[:, None], 100, "shared", generator=generator)[..., 0])
-    return {"x": x.double().numpy(), "draws": torch.stack(draws).half().numpy(), **weights}
+    arrays["draws"] = torch.stack(draws).half().numpy()
+    return arrays
 
 
 def make_rotated_digit(n_steps: int = 1500, n_draws: int = rotated_digit.MANY_SAMPLES) -> Arrays:
@@ -149,24 +184,27 @@ def make_rotated_digit(n_steps: int = 1500, n_draws: int = rotated_digit.MANY_SA
     for p_drop in panel.RATES:
         generator = torch.Generator().manual_seed(2)
         net = initialise(panel.classifier(p_drop), generator)
-        train_by(training, net, data.x_train, data.y_train, generator, n_steps)
+        train_by(training, net, data.x_train, data.y_train, generator=generator, n_steps=n_steps)
         draws.append(predict(net, turned, n_draws, "per_example", generator=generator))
         if p_drop == panel.LESSON_RATE:
             stored["weights"] = parameters_to_vector(net.parameters()).detach().half()
-    for name, of in (("entropy", predictive_entropy), ("information", mutual_information)):
-        stored[name] = torch.stack([*map(of, draws)])
+    stored["entropy"] = torch.stack([predictive_entropy(logits) for logits in draws])
+    stored["information"] = torch.stack([mutual_information(logits) for logits in draws])
     few = [logits[: panel.N_SAMPLES].transpose(0, 1) for logits in draws]
     stored["logits"] = torch.stack(few).half()
     return {name: values.numpy() for name, values in stored.items()}
 
 
-NOISE_SETTINGS = {  # width, and the part of the training labels that is replaced by random ones
+NOISE_SETTINGS = {
     "16 units": (16, 0.0),
     "96 units, noisy labels": (96, 0.3),
 }
+"""Width, and the part of the training labels that is replaced by random ones."""
 SEEDS = 15
 STEPS = (1000, 2000, 4000)
-N_TRAIN, N_VALIDATION, N_TEST = 1000, 397, 400
+N_TRAIN = 1000
+N_VALIDATION = 397
+N_TEST = 400
 METHODS: dict[str, Callable[[float], Method]] = {
     "none": lambda _: Deterministic,
     "prior": lambda length_scale: partial(Deterministic, length_scale=length_scale),
@@ -175,12 +213,14 @@ METHODS: dict[str, Callable[[float], Method]] = {
     "concrete": lambda p_drop: partial(models.ConcreteDropout, init_p_drop=p_drop),
 }
 LEARNED = ("variational A", "concrete")
-CASES = [  # method, and its p_drop, start of p_drop or length-scale
+CASES = [
     ("none", 0.0),
     *(("prior", length_scale) for length_scale in (0.5, 1.0, 2.0, 4.0, 8.0)),
     *(("Gaussian A", p_drop) for p_drop in (0.02, 0.05, 0.1, 0.2, 0.5)),
-    *((method, p_drop) for method in LEARNED for p_drop in (0.02, 0.1, 0.5)),
+    *(("variational A", init_p_drop) for init_p_drop in (0.02, 0.1, 0.5)),
+    *(("concrete", init_p_drop) for init_p_drop in (0.02, 0.1, 0.5)),
 ]
+"""Method, and its p_drop, start of p_drop or length-scale."""
 
 
 def make_dropout_by_width() -> Arrays:
@@ -192,60 +232,98 @@ def make_dropout_by_width() -> Arrays:
     digits; ``alpha``, ``(setting, case, step, seed, layer)``: NaN where nothing is learned. The
     cases are ``methods`` and ``numbers``, ``settings`` what they were tried on.
     """
-    methods, numbers = zip(*CASES, strict=True)
-    runs = [[train_noise(*case, setting) for case in CASES] for setting in NOISE_SETTINGS]
-    named = {"settings": list(NOISE_SETTINGS), "methods": methods, "numbers": numbers}
-    return {name: np.array(values) for name, values in named.items()} | {
-        name: np.array([[run[name] for run in of_setting] for of_setting in runs], np.float32)
-        for name in ("error", "alpha")
+    arrays = {
+        "settings": np.array(list(NOISE_SETTINGS)),
+        "methods": np.array([method for method, _ in CASES]),
+        "numbers": np.array([number for _, number in CASES]),
     }
+    errors = []
+    alphas = []
+    for setting in NOISE_SETTINGS:
+        runs = [train_noise(method, number, setting) for method, number in CASES]
+        errors.append([run["error"] for run in runs])
+        alphas.append([run["alpha"] for run in runs])
+    arrays["error"] = np.array(errors, np.float32)
+    arrays["alpha"] = np.array(alphas, np.float32)
+    return arrays
 
 
 def train_noise(method: str, number: float, setting: str, steps: tuple[int, ...] = STEPS) -> Arrays:
-    """Train one network for each seed; the optimizer starts again after each of ``steps``."""
+    """Train one network for each seed; the optimizer starts again after each of ``steps``.
+
+    Returns ``error``, ``(step, 2, seed)``, and ``alpha``, ``(step, seed, layer)``.
+    """
     width, label_noise = NOISE_SETTINGS[setting]
-    x, y, x_held, y_held = noisy_splits(label_noise)
+    splits = noisy_splits(label_noise)
     generator = torch.Generator().manual_seed(0)
-    made = [
-        initialise(mlp((64, width, width, 10), METHODS[method](number)), generator)
-        for _ in range(SEEDS)
-    ]
-    networks = BatchedNetworks(made)
-    done = 0
-    error = []
-    alpha = []
-    for step in steps:
+    networks = BatchedNetworks(
+        [
+            initialise(mlp((64, width, width, 10), METHODS[method](number)), generator)
+            for _ in range(SEEDS)
+        ]
+    )
+    has_kl = method in LEARNED or method == "prior"
+    errors = []
+    alphas = []
+    for n_before, n_after in pairwise([0, *steps]):
         fit_batched(
             networks,
-            x,
-            y,
+            splits.x,
+            splits.y,
             cross_entropy,
-            n_steps=step - done,
+            n_steps=n_after - n_before,
             batch_size=100,
             optimizer=adam(3e-3),
-            kl_weight=1.0 if method in (*LEARNED, "prior") else 0.0,
+            kl_weight=1.0 if has_kl else 0.0,
             generator=generator,
         )
-        done = step
-        with torch.no_grad():
-            wrong = (networks(x_held, "mean").argmax(-1) != y_held).double()
-        halves = wrong.split([N_VALIDATION, N_TEST], 1)
-        error.append(torch.stack([100 * part.mean(1) for part in halves]))
-        layers = [[*networks.network(i)][::2] for i in range(SEEDS)]  # ReLUs are between them
-        learned = method in LEARNED
-        alpha.append([[part.alpha.item() if learned else nan for part in net] for net in layers])
-    return {"error": torch.stack(error).numpy(), "alpha": np.array(alpha)}
+        errors.append(_errors(networks, splits))
+        alphas.append([_alphas(networks.network(seed), method) for seed in range(SEEDS)])
+    return {"error": torch.stack(errors).numpy(), "alpha": np.array(alphas)}
 
 
-def noisy_splits(label_noise: float) -> list[Tensor]:
-    """x, y and x, y of what is held out, first axis the seed; some training labels are random."""
+@torch.no_grad()
+def _errors(networks: BatchedNetworks, splits: "NoisySplits") -> Tensor:
+    """Errors in per cent of the validation and of the test digits, ``(2, seed)``."""
+    predicted = networks(splits.x_held_out, "mean").argmax(-1)
+    is_wrong = (predicted != splits.y_held_out).double()
+    validation, test = is_wrong.split([N_VALIDATION, N_TEST], dim=1)
+    return torch.stack([100 * validation.mean(1), 100 * test.mean(1)])
+
+
+def _alphas(network: Network, method: str) -> list[float]:
+    """The variance of the noise of each layer; NaN where it is not learned."""
+    layers = [module for module in network if isinstance(module, StochasticLayer)]
+    if method not in LEARNED:
+        return [nan] * len(layers)
+    return [layer.alpha.item() for layer in layers]
+
+
+class NoisySplits(NamedTuple):
+    """Digits of every seed, on the first axis; some of the training labels are random.
+
+    The validation digits are the first of those that are held out, the test digits the others.
+    """
+
+    x: Tensor
+    y: Tensor
+    x_held_out: Tensor
+    y_held_out: Tensor
+
+
+def noisy_splits(label_noise: float) -> NoisySplits:
+    """A split for each seed; this part of the training labels is replaced by random ones."""
     parts = [digits(N_TRAIN, N_VALIDATION + N_TEST, seed) for seed in range(SEEDS)]
-    rows = ((data.x_train, data.y_train, data.x_test, data.y_test) for data in parts)
-    x, y, x_held, y_held = map(torch.stack, zip(*rows, strict=True))
+    y = torch.stack([data.y_train for data in parts])
     generator = torch.Generator().manual_seed(1)
-    replaced = torch.rand(y.shape, generator=generator) < label_noise
-    y = torch.where(replaced, torch.randint(10, y.shape, generator=generator), y)
-    return [x, y, x_held, y_held]
+    is_replaced = torch.rand(y.shape, generator=generator) < label_noise
+    random = torch.randint(10, y.shape, generator=generator)
+    return NoisySplits(
+        x=torch.stack([data.x_train for data in parts]),
+        y=torch.where(is_replaced, random, y),
+        x_held_out=torch.stack([data.x_test for data in parts]),
+        y_held_out=torch.stack([data.y_test for data in parts]),
+    )
 
 
 def make_pruning_threshold(n_steps: int = 3000) -> Arrays:
@@ -256,37 +334,39 @@ def make_pruning_threshold(n_steps: int = 3000) -> Arrays:
     """
     data = digits(seed=0)
     generator = torch.Generator()
-    random = torch.randint(10, data.y_train.shape, generator=generator.manual_seed(5))
-    sparse_vd = partial(SparseVD, init_log_sigma2=-6.0)
-    ard = partial(ARD, init_log_sigma2=-6.0)
-    tasks = {"sparse VD": (sparse_vd, data.y_train), "ARD": (ard, data.y_train)}
-    tasks |= {"sparse VD, random labels": (sparse_vd, random)}
-    ordinary = partial(Deterministic, length_scale=0.1), data.y_train
+    generator.manual_seed(5)
+    random_labels = torch.randint(10, data.y_train.shape, generator=generator)
 
     def train(method: Method, y: Tensor) -> Network:
         """The KL's weight rises to 1 over the first quarter of the steps."""
-        start = generator.manual_seed(0)
-        net = initialise(mlp((64, pruning_threshold.WIDTH, 10), method), start)
-        training = {"learning_rate": 1e-2, "batch_size": 100}
+        generator.manual_seed(0)
+        net = initialise(mlp((64, pruning_threshold.WIDTH, 10), method), generator)
         train_by(
-            training,
+            {"learning_rate": 1e-2, "batch_size": 100},
             net,
             data.x_train,
             y,
-            start,
-            n_steps,
+            generator=generator,
+            n_steps=n_steps,
             schedule=lambda step: min(1, 2 - 2 * step / n_steps),
             kl_weight=kl_warmup(n_steps / 4),
         )
         return net
 
-    nets = [train(*tasks[name]) for name in pruning_threshold.NETWORKS]
-    made = {}
-    ordinary = train(*ordinary)
-    for layer, position in ((1, 0), (2, 2)):
-        made[f"mu_{layer}"] = torch.stack([net[position].weight for net in nets])
-        made[f"bias_{layer}"] = torch.stack([net[position].bias for net in nets])
-        made[f"log_alpha_{layer}"] = torch.stack([layer_log_alpha(net[position]) for net in nets])
-        made[f"ordinary_mu_{layer}"] = ordinary[position].weight
-        made[f"ordinary_bias_{layer}"] = ordinary[position].bias
-    return {name: values.detach().numpy() for name, values in made.items()}
+    sparse_vd = partial(SparseVD, init_log_sigma2=-6.0)
+    trained = {
+        "sparse VD": train(sparse_vd, data.y_train),
+        "ARD": train(partial(ARD, init_log_sigma2=-6.0), data.y_train),
+        "sparse VD, random labels": train(sparse_vd, random_labels),
+    }
+    nets = [trained[name] for name in pruning_threshold.NETWORKS]
+    ordinary = train(partial(Deterministic, length_scale=0.1), data.y_train)
+    stored = {}
+    for number, position in ((1, 0), (2, 2)):
+        layers = [net[position] for net in nets]
+        stored[f"mu_{number}"] = torch.stack([layer.weight for layer in layers])
+        stored[f"bias_{number}"] = torch.stack([layer.bias for layer in layers])
+        stored[f"log_alpha_{number}"] = torch.stack([layer_log_alpha(layer) for layer in layers])
+        stored[f"ordinary_mu_{number}"] = ordinary[position].weight
+        stored[f"ordinary_bias_{number}"] = ordinary[position].bias
+    return {name: values.detach().numpy() for name, values in stored.items()}

@@ -8,6 +8,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -26,11 +27,15 @@ TUNED = {  # on validation examples; the weight decay of MAP is the weight of it
     "MAP": (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0),
     "MC dropout": (0.01, 0.05, 0.1, 0.2, 0.3, 0.5),
 }
-N_SEEDS, N_DRAWS = 8, 50
+N_SEEDS = 8
+N_DRAWS = 50
 LAYERS: dict[str, models.Method] = {"MAP": models.Deterministic}
 for kl_per in ("weight", "factor"):  # a KL counts every weight, or every random factor once
     LAYERS[f"VD, per {kl_per}"] = partial(
-        models.VariationalDropout, alpha_per="unit", init_p_drop=0.1, kl_per=kl_per
+        models.VariationalDropout,
+        alpha_per="unit",
+        init_p_drop=0.1,
+        kl_per=kl_per,
     )
     for depth in DEPTHS:
         LAYERS[f"VSD, T = {depth}, per {kl_per}"] = partial(
@@ -41,28 +46,54 @@ for kl_per in ("weight", "factor"):  # a KL counts every weight, or every random
             kl_per=kl_per,
         )
 
+Examples = tuple[Tensor, Tensor]
+"""Inputs and targets."""
+
 
 @dataclass(frozen=True)
 class Split:
     """Examples to train on, to validate and to test; ``y_scale`` leads back to original units."""
 
-    train: tuple[Tensor, Tensor]
-    validation: tuple[Tensor, Tensor]
-    test: tuple[Tensor, Tensor]
+    train: Examples
+    validation: Examples
+    test: Examples
     y_scale: float = 1.0
     tau: float = 1.0
 
 
 @dataclass(frozen=True)
 class Task:
-    """A data set with its network and its training."""
+    """A data set with its network and its training.
+
+    Attributes:
+        widths: of the network.
+        split: a seed to a split.
+        nll: mean negative log likelihood of a minibatch.
+        scores: draws of the outputs, targets and their split, to what is measured.
+        validation_nll: the scores of the validation examples, to what decides on a setting.
+        n_steps: of training.
+    """
 
     widths: tuple[int, ...]
     split: Callable[[int], Split]
     nll: Callable[..., Tensor]
     scores: Callable[[Tensor, Tensor, Split], list[float]]
-    validation: Callable[[list[float]], float]
+    validation_nll: Callable[[list[float]], float]
     n_steps: int
+
+
+class Results(NamedTuple):
+    """What is measured of the networks of a method.
+
+    Attributes:
+        scores: ``(setting, seed, reading, score)``, readings the draws and the mean weights.
+        validation_nll: ``(setting, seed)``.
+        alphas: each layer's mean alpha, or NaN, ``(setting, seed, 2)``.
+    """
+
+    scores: np.ndarray
+    validation_nll: np.ndarray
+    alphas: np.ndarray
 
 
 def digits_split(seed: int) -> Split:
@@ -71,12 +102,18 @@ def digits_split(seed: int) -> Split:
     x = data.x_train
     y = data.y_train
     n_train = round(0.8 * len(x))
-    return Split((x[:n_train], y[:n_train]), (x[n_train:], y[n_train:]), (data.x_test, data.y_test))
+    return Split(
+        train=(x[:n_train], y[:n_train]),
+        validation=(x[n_train:], y[n_train:]),
+        test=(data.x_test, data.y_test),
+    )
 
 
 def diabetes_split(seed: int) -> Split:
-    """283 training, 71 validation and 88 test patients, standardised by the training examples;
-    ``tau`` is one over the residual variance of a linear regression on these."""
+    """283 training, 71 validation and 88 test patients, standardised by the training examples.
+
+    ``tau`` is one over the residual variance of a linear regression on these.
+    """
     data = diabetes()
     rows = torch.from_numpy(np.random.default_rng(seed).permutation(len(data.x)))
     train = rows[:283]
@@ -86,10 +123,17 @@ def diabetes_split(seed: int) -> Split:
     y_scale = Standardiser.fit(data.y[train])
     x = x_scale.transform(data.x)
     y = y_scale.transform(data.y)[:, None]
-    linear = torch.linalg.lstsq(x[train], y[train]).solution
-    residual_var = (y[train] - x[train] @ linear).square().sum() / (len(train) - x.shape[1] - 1)
-    parts = [(x[part].float(), y[part].float()) for part in (train, validation, test)]
-    return Split(*parts, float(y_scale.std), float(1 / residual_var))
+    weights = torch.linalg.lstsq(x[train], y[train]).solution
+    residuals = y[train] - x[train] @ weights
+    degrees_of_freedom = len(train) - x.shape[1] - 1
+    residual_var = residuals.square().sum() / degrees_of_freedom
+    return Split(
+        train=(x[train].float(), y[train].float()),
+        validation=(x[validation].float(), y[validation].float()),
+        test=(x[test].float(), y[test].float()),
+        y_scale=float(y_scale.std),
+        tau=float(1 / residual_var),
+    )
 
 
 def digits_scores(logits: Tensor, y: Tensor, _: Split) -> list[float]:
@@ -107,68 +151,114 @@ def diabetes_scores(draws: Tensor, y: Tensor, split: Split) -> list[float]:
     return [error, densities.double().mean().item()]
 
 
-DIGITS = Task((64, 50, 10), digits_split, cross_entropy, digits_scores, lambda s: s[0], 2400)
-DIABETES = Task((10, 50, 1), diabetes_split, gaussian_nll, diabetes_scores, lambda s: -s[1], 1200)
-TASKS = {"digits": DIGITS, "diabetes": DIABETES}
+TASKS = {
+    "digits": Task(
+        widths=(64, 50, 10),
+        split=digits_split,
+        nll=cross_entropy,
+        scores=digits_scores,
+        validation_nll=lambda scores: scores[0],
+        n_steps=2400,
+    ),
+    "diabetes": Task(
+        widths=(10, 50, 1),
+        split=diabetes_split,
+        nll=gaussian_nll,
+        scores=diabetes_scores,
+        validation_nll=lambda scores: -scores[1],
+        n_steps=1200,
+    ),
+}
 
 
 def make_arrays() -> dict[str, np.ndarray]:
-    """Of a task scores ``(method, setting, seed, reading, score)``, validation NLL ``(method,
-    setting, seed)`` and each layer's mean alpha or NaN, ``(method, setting, seed, 2)``."""
-    made = {}
+    """For each task the :class:`Results` of every method, on a first axis.
+
+    ``<task>``: the scores; ``<task>_validation``; ``<task>_alpha``. Methods with one setting have
+    it in all places.
+    """
+    arrays = {}
     for name, task in TASKS.items():
         splits = [task.split(seed) for seed in range(N_SEEDS)]
-        runs = [at_its_best(m, run(task, m, splits, settings(m))) for m in METHODS]
-        for part, key in enumerate((name, f"{name}_validation", f"{name}_alpha")):
-            full = [np.broadcast_to(r[part], (len(KL_WEIGHTS), *r[part].shape[1:])) for r in runs]
-            made[key] = np.stack(full).astype(np.float32)
-    return made
+        results = []
+        for method in METHODS:
+            of_all_settings = run(task, method, splits, settings(method))
+            results.append(at_its_best(method, of_all_settings))
+        arrays[name] = _stacked([of_method.scores for of_method in results])
+        arrays[f"{name}_validation"] = _stacked([of_method.validation_nll for of_method in results])
+        arrays[f"{name}_alpha"] = _stacked([of_method.alphas for of_method in results])
+    return arrays
+
+
+def _stacked(parts: Sequence[np.ndarray]) -> np.ndarray:
+    """Arrays of all methods as one, those of a single setting repeated for each KL weight."""
+    repeated = [np.broadcast_to(part, (len(KL_WEIGHTS), *part.shape[1:])) for part in parts]
+    return np.stack(repeated).astype(np.float32)
 
 
 def settings(method: str) -> tuple[float, ...]:
-    """What a method is trained with: rates, weight decays, or weights of the KL, but not of one
-    that is counted once for each factor."""
-    return TUNED.get(method, (1.0,) if method.endswith("per factor") else KL_WEIGHTS)
+    """What a method is trained with: rates, weight decays, or weights of the KL.
+
+    A KL that is counted once for each factor has the weight 1 alone.
+    """
+    if method in TUNED:
+        return TUNED[method]
+    return (1.0,) if method.endswith("per factor") else KL_WEIGHTS
 
 
-def at_its_best(method: str, results: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
+def at_its_best(method: str, results: Results) -> Results:
     """For a tuned method only the setting with the least mean validation NLL, on a first axis."""
     if method not in TUNED:
         return results
-    best = results[1].mean(1).argmin()
-    return tuple(part[best : best + 1] for part in results)
+    best = results.validation_nll.mean(1).argmin()
+    return Results(
+        scores=results.scores[[best]],
+        validation_nll=results.validation_nll[[best]],
+        alphas=results.alphas[[best]],
+    )
 
 
-def run(
-    task: Task, method: str, splits: Sequence[Split], settings: Sequence[float]
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Train one method at every setting on every split; returns its part of the three arrays."""
+def run(task: Task, method: str, splits: Sequence[Split], settings: Sequence[float]) -> Results:
+    """Train one method at every setting on every split."""
     members = train(task, method, settings, splits)
     generator = torch.Generator().manual_seed(1)
-
-    def outputs(part: str) -> tuple[Tensor, Tensor, Tensor]:
-        x, y = (_for_each(splits, part, k, len(settings)) for k in (0, 1))
-        draws = predict_batched(members, x, N_DRAWS, generator=generator)
-        with torch.no_grad():
-            return draws, members(x, "mean")[None], y
-
-    held_out, _, y_held_out = outputs("validation")
-    *readings, y = outputs("test")
+    x_held_out, y_held_out = _for_each("validation", splits, len(settings))
+    x_test, y_test = _for_each("test", splits, len(settings))
+    held_out_draws = predict_batched(members, x_held_out, N_DRAWS, generator=generator)
+    test_draws = predict_batched(members, x_test, N_DRAWS, generator=generator)
+    with torch.no_grad():
+        test_means = members(x_test, "mean")[None]
     scores = []
-    validation = []
+    validation_nlls = []
     alphas = []
     for number in range(len(members)):
         split = splits[number % len(splits)]
-        scores.append([task.scores(f[:, number], y[number], split) for f in readings])
-        own = task.scores(held_out[:, number], y_held_out[number], split)
-        validation.append(task.validation(own))
-        layers = [
-            module for module in members.network(number) if isinstance(module, StochasticLayer)
-        ]
-        learned = (getattr(layer, "alpha", torch.tensor(np.nan)) for layer in layers)
-        alphas.append([alpha.mean().item() for alpha in learned])
-    arrays = (np.array(values) for values in (scores, validation, alphas))
-    return tuple(a.reshape(len(settings), len(splits), *a.shape[1:]) for a in arrays)
+        scores.append(
+            [
+                task.scores(test_draws[:, number], y_test[number], split),
+                task.scores(test_means[:, number], y_test[number], split),
+            ]
+        )
+        held_out = task.scores(held_out_draws[:, number], y_held_out[number], split)
+        validation_nlls.append(task.validation_nll(held_out))
+        alphas.append(_mean_alphas(members.network(number)))
+
+    def by_setting(values: list) -> np.ndarray:
+        array = np.array(values)
+        return array.reshape(len(settings), len(splits), *array.shape[1:])
+
+    return Results(
+        scores=by_setting(scores),
+        validation_nll=by_setting(validation_nlls),
+        alphas=by_setting(alphas),
+    )
+
+
+def _mean_alphas(network: models.Network) -> list[float]:
+    """Of each layer; NaN where it has none."""
+    layers = [module for module in network if isinstance(module, StochasticLayer)]
+    none = torch.tensor(np.nan)
+    return [getattr(layer, "alpha", none).mean().item() for layer in layers]
 
 
 def train(
@@ -180,12 +270,12 @@ def train(
         methods = [LAYERS[method]] * len(settings)
     else:
         methods = [partial(models.BinaryDropout, p_drop=p_drop) for p_drop in settings]
-    networks = [
-        initialise(mlp(task.widths, method), torch.Generator().manual_seed(seed))
-        for method, seed in itertools.product(methods, range(len(splits)))
-    ]
+    networks = []
+    for method_at, seed in itertools.product(methods, range(len(splits))):
+        generator = torch.Generator().manual_seed(seed)
+        networks.append(initialise(mlp(task.widths, method_at), generator))
     members = BatchedNetworks(networks)
-    x, y = (_for_each(splits, "train", k, len(settings)) for k in (0, 1))
+    x, y = _for_each("train", splits, len(settings))
     kl_weight = torch.tensor(settings).repeat_interleave(len(splits))
     tau = torch.tensor([split.tau for split in splits]).repeat(len(settings))
     fit_batched(
@@ -204,7 +294,9 @@ def train(
     return members
 
 
-def _for_each(splits: Sequence[Split], part: str, k: int, n_settings: int) -> Tensor:
-    """Inputs (k = 0) or targets (k = 1) of one part for every network, setting by setting."""
-    rows = torch.stack([getattr(split, part)[k] for split in splits])
-    return rows.repeat(n_settings, *[1] * (rows.dim() - 1))
+def _for_each(part: str, splits: Sequence[Split], n_settings: int) -> Examples:
+    """The inputs and targets of one part for every network, setting by setting."""
+    examples = [getattr(split, part) for split in splits]
+    x = torch.stack([inputs for inputs, _ in examples])
+    y = torch.stack([targets for _, targets in examples])
+    return torch.cat([x] * n_settings), torch.cat([y] * n_settings)

@@ -52,23 +52,26 @@ class ELRG(MatrixLayer):
         is_one_pixel = self.weight[0, 0].numel() == 1
         std = self.mu.std() / 2 if is_one_pixel else 0.0
         scale = std / len(self.factors) ** 0.5
-        self.factors.copy_(scale * standard_normal(self.factors.shape, generator, self.mu))
+        eps = standard_normal(self.factors.shape, generator, self.mu)
+        self.factors.copy_(scale * eps)
 
     def draw_matrices(self, n_samples: int, generator: torch.Generator) -> Tensor:
+        """The R numbers of each draw, then those of the diagonal."""
         rank = len(self.factors)
-        shared = standard_normal((n_samples, rank), generator, self.mu)
-        together = torch.einsum("sr,rlk->slk", shared, self.factors) / rank**0.5
-        return noisy(self.mu + together, self.log_sigma2.exp(), generator)
+        eps = standard_normal((n_samples, rank), generator, self.mu)
+        low_rank_noise = torch.einsum("sr,rlk->slk", eps, self.factors) / rank**0.5
+        return noisy(self.mu + low_rank_noise, self.log_sigma2.exp(), generator)
 
     def draw_activations(self, x: Tensor, generator: torch.Generator) -> Tensor:
+        """Per example the R numbers, which outputs and pixels share, then those of the diagonal."""
         (rank, n_out, _) = self.factors.shape
-        together = self.activations(x, self.factors.flatten(0, 1))
-        together = together.unflatten(-self.unit_dims, (rank, n_out))  # ranks first, then outputs
-        places = [1] * self.unit_dims  # outputs and pixels, which share the R numbers
-        leading = together.shape[: -self.unit_dims]
-        shared = standard_normal((*leading, *places), generator, self.mu)
-        shift = (shared * together).sum(-self.unit_dims - 1) / rank**0.5
-        mean = self.activations(x, self.mu) + shift
+        of_directions = self.activations(x, self.factors.flatten(0, 1))
+        of_directions = of_directions.unflatten(-self.unit_dims, (rank, n_out))
+        shape = list(of_directions.shape)
+        shape[-self.unit_dims :] = [1] * self.unit_dims
+        eps = standard_normal(shape, generator, self.mu)
+        low_rank_noise = (eps * of_directions).sum(-self.unit_dims - 1) / rank**0.5
+        mean = self.activations(x, self.mu) + low_rank_noise
         var = self.activations(x.square(), self.log_sigma2.exp())
         return noisy(mean, var, generator)
 
@@ -78,9 +81,11 @@ class ELRG(MatrixLayer):
         sigma2 = self.log_sigma2.exp().flatten()
         v = self.factors.flatten(1)
         rank = len(v)
-        second_moment = sigma2.sum() + v.square().sum() / rank + mu.square().sum()
+        trace = sigma2.sum() + v.square().sum() / rank
+        second_moment = trace + mu.square().sum()
         eye = torch.eye(rank, dtype=mu.dtype, device=mu.device)
         gram = eye + (v / sigma2) @ v.T / rank
-        log_det = self.log_sigma2.sum() + 2 * cholesky(gram).diagonal().log().sum()
+        log_det_gram = 2 * cholesky(gram).diagonal().log().sum()
+        log_det = self.log_sigma2.sum() + log_det_gram
         log_prior_det = mu.numel() * self.prior_var.log()
         return (second_moment / self.prior_var - mu.numel() + log_prior_det - log_det) / 2

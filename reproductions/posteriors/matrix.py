@@ -79,7 +79,8 @@ class MatrixLayer(StochasticLayer):
             return y if bias is None else y + bias[..., None, :]
         if x.dim() == 4:
             return self.inner._conv_forward(x, weight, bias)
-        y = self.inner._conv_forward(x.flatten(0, -4), weight, bias)
+        images = x.flatten(0, -4)
+        y = self.inner._conv_forward(images, weight, bias)
         return y.unflatten(0, x.shape[:-3])
 
 

@@ -53,8 +53,9 @@ class MNF(MatrixLayer):
         weight = inner.weight
         self._on_inputs = weight[0, 0].numel() == 1
         n_factors = self.n_units if self._on_inputs else len(weight)
+        n_weights = weight[0].numel()
         log_sigma2 = torch.full(self.mu.shape, -18.0)
-        log_sigma2[:, weight[0].numel() :] = -9.0  # both as in the public code
+        log_sigma2[:, n_weights:] = -9.0  # of the bias; both as in the public code
         self.log_sigma2 = nn.Parameter(log_sigma2)
         self._z_start = z_mean
         self.z_mean = nn.Parameter(torch.full((n_factors,), z_mean))
@@ -71,21 +72,25 @@ class MNF(MatrixLayer):
     def reset_noise(self, generator: Generator) -> None:
         """Draw the means of the factors, the auxiliary numbers and both flows."""
         for parameter in (self.z_mean, self.aux_in, self.aux_mean, self.aux_precision):
-            parameter.copy_(0.1 * standard_normal(parameter.shape, generator, self.mu))
+            eps = standard_normal(parameter.shape, generator, self.mu)
+            parameter.copy_(0.1 * eps)
         self.z_mean += self._z_start
         self.flow.reset_parameters(generator)
         self.aux_flow.reset_parameters(generator)
 
     def mean_matrix(self) -> Tensor:
+        """What the path of ``m0`` through the middle of the flow makes of ``M``."""
         z, _ = self.flow(self.z_mean, None)
         return self.scaled_mean(z)
 
     def draw_matrices(self, n_samples: int, generator: Generator) -> Tensor:
+        """The factors of each draw, then the noise of the weights given these."""
         z, _ = self.draw_z((n_samples,), generator)
         var = self.log_sigma2.exp().expand(n_samples, -1, -1)
         return noisy(self.scaled_mean(z), var, generator)
 
     def draw_activations(self, x: Tensor, generator: Generator) -> Tensor:
+        """The factors of each example, then the noise of its activations."""
         z, _ = self.draw_z(x.shape[: -self.unit_dims], generator)
         if self.unit_dims == 3:
             z = z[..., None, None]
@@ -120,7 +125,8 @@ class MNF(MatrixLayer):
         mean = self.scaled_mean(z)
         sigma2 = self.log_sigma2.exp()
         kl_weights = (sigma2 + mean.square() - 1 - self.log_sigma2).sum() / 2
-        entropy = (1 + math.log(2 * math.pi) + self.z_log_var).sum() / 2 + log_det
+        entropy_of_start = (1 + math.log(2 * math.pi) + self.z_log_var).sum() / 2
+        entropy = entropy_of_start + log_det
         return kl_weights - entropy - self.auxiliary_log_density(z, mean, sigma2)
 
     def auxiliary_log_density(self, z: Tensor, mean: Tensor, var: Tensor) -> Tensor:
@@ -135,8 +141,8 @@ class MNF(MatrixLayer):
         a = a.mean()
         end, log_det = self.aux_flow(z, self._generator)
         log_precision = self.aux_precision * a
-        error = log_precision.exp() * (end - self.aux_mean * a).square()
-        return log_det - (error + math.log(2 * math.pi) - log_precision).sum() / 2
+        squares = log_precision.exp() * (end - self.aux_mean * a).square()
+        return log_det - (squares + math.log(2 * math.pi) - log_precision).sum() / 2
 
 
 class MaskedRealNVP(nn.Module):
@@ -156,11 +162,14 @@ class MaskedRealNVP(nn.Module):
 
     @torch.no_grad()
     def reset_parameters(self, generator: Generator) -> None:
-        """Uniform weights of variance 1 / fan_in, biases 0 but for the gates', as published:
-        ``sigmoid(2) = 0.88`` of a number is kept in a step."""
+        """Uniform weights of variance 1 / fan_in, biases 0 but for the gates', as published.
+
+        These are 2: ``sigmoid(2) = 0.88`` of a number is kept in a step.
+        """
         for layer in (*self.hidden, *self.shift, *self.gate):
             uniform = torch.rand(layer.weight.shape, generator=generator, device=generator.device)
-            layer.weight.copy_((2 * uniform - 1) * (3 / layer.in_features) ** 0.5)
+            bound = (3 / layer.in_features) ** 0.5
+            layer.weight.copy_((2 * uniform - 1) * bound)
             layer.bias.fill_(2 if layer in self.gate else 0)
 
     def forward(self, z: Tensor, generator: Generator | None) -> tuple[Tensor, Tensor]:
@@ -177,6 +186,7 @@ class MaskedRealNVP(nn.Module):
                 mask = (uniform < 0.5).to(z)
             h = hidden(mask * z).tanh()
             kept = gate(h).sigmoid()
-            z = mask * z + (1 - mask) * (kept * z + (1 - kept) * shift(h))
+            moved = kept * z + (1 - kept) * shift(h)
+            z = mask * z + (1 - mask) * moved
             log_det = log_det + ((1 - mask) * kept.log()).sum(-1)
         return z, log_det

@@ -20,8 +20,10 @@ from bdl_lessons.core.autograd import cholesky, vmap
 from bdl_lessons.core.random import standard_normal
 from bdl_lessons.models import Network
 
-SHARE, MOMENTUM = 0.01, 0.9
-"""Of the new curvature in a step (one minus the beta of the public code); of the mean gradient."""
+SHARE = 0.01
+"""Of the new curvature in a step: one minus the beta of the public code."""
+MOMENTUM = 0.9
+"""Of the mean gradient."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +59,10 @@ class LowRankPrecision:
         return self.mean + (noise - (F @ inner)[..., 0]) / root
 
     def _cholesky(self) -> Tensor:
+        """The Cholesky factor of ``I + V' d^-1 V``, ``(..., L, L)``."""
         gram = self.factor.mT @ (self.factor / self.diagonal[..., None])
-        return cholesky(gram + torch.eye(gram.shape[-1], dtype=gram.dtype, device=gram.device))
+        eye = torch.eye(gram.shape[-1], dtype=gram.dtype, device=gram.device)
+        return cholesky(gram + eye)
 
 
 def updated(
@@ -69,21 +73,28 @@ def updated(
     prior_precision: float,
     lr: float,
 ) -> LowRankPrecision:
-    """One natural-gradient step by gradients ``(..., P, D)`` of single examples' negative log
-    likelihood and an estimate ``(..., D)`` of their mean; ``n_train`` is N over the ``kl_weight``.
+    """One natural-gradient step.
+
+    Args:
+        gradients: of the negative log likelihood of single examples, ``(..., P, D)``.
+        direction: an estimate of their mean, ``(..., D)``.
+        n_train: N over the ``kl_weight``.
 
     With ``SHARE`` beta ``(1 - beta) V V' + beta N mean(g g') = X X'`` is kept in its L leading
     directions, ``X Q`` with the eigenvectors Q of the small ``X'X``; of the rest the diagonal goes
     into d, which also takes a step towards the prior's precision.
     """
-    each = SHARE * n_train / gradients.shape[-2]
-    X = torch.cat([(1 - SHARE) ** 0.5 * q.factor, each**0.5 * gradients.mT], -1)
-    leading = torch.linalg.eigh(X.mT @ X).eigenvectors[..., -q.factor.shape[-1] :]
+    weight_of_gradient = SHARE * n_train / gradients.shape[-2]
+    old_part = (1 - SHARE) ** 0.5 * q.factor
+    new_part = weight_of_gradient**0.5 * gradients.mT
+    X = torch.cat([old_part, new_part], dim=-1)
+    rank = q.factor.shape[-1]
+    leading = torch.linalg.eigh(X.mT @ X).eigenvectors[..., -rank:]
     factor = X @ leading
-    left = (X.square().sum(-1) - factor.square().sum(-1)).clamp_min(0)
-    diagonal = (1 - SHARE) * q.diagonal + SHARE * prior_precision + left
-    new = LowRankPrecision(q.mean, factor, diagonal)
-    step = new.solve(n_train * direction + prior_precision * q.mean)
+    remainder = (X.square().sum(-1) - factor.square().sum(-1)).clamp_min(0)
+    diagonal = (1 - SHARE) * q.diagonal + SHARE * prior_precision + remainder
+    precision = LowRankPrecision(q.mean, factor, diagonal)
+    step = precision.solve(n_train * direction + prior_precision * q.mean)
     return LowRankPrecision(q.mean - lr * step, factor, diagonal)
 
 
@@ -117,30 +128,37 @@ def fit_slang(
         kl_weight: q approaches prior times likelihood to the power ``1 / kl_weight``. A factor on
             ``nll`` would not do: the empirical Fisher matrix has its square.
     """
-    alone = isinstance(network, Network)
-    if alone:
+    is_alone = isinstance(network, Network)
+    if is_alone:
         network = [network]
         x = x[None]
         y = y[None]
     n_train = x.shape[1]
     template = network[0]
-    mean = torch.stack([torch.cat([p.detach().flatten() for p in n.parameters()]) for n in network])
-    factor = mean.new_zeros(*mean.shape, rank)
-    diagonal = torch.full_like(mean, init_precision)
-    q = LowRankPrecision(mean, factor, diagonal)
+    mean = torch.stack([_flat_weights(member) for member in network])
+    q = LowRankPrecision(
+        mean,
+        factor=mean.new_zeros(*mean.shape, rank),
+        diagonal=torch.full_like(mean, init_precision),
+    )
+
+    def gradients_of_member(theta: Tensor, *minibatch: Tensor) -> Tensor:
+        return example_gradients(template, nll, theta, *minibatch)
+
     average = torch.zeros_like(mean)
     member = torch.arange(len(x), device=x.device)[:, None]
     for step in range(1, n_steps + 1):
         keys = torch.rand(x.shape[:2], generator=generator, device=generator.device)
         rows = keys.argsort(1)[:, :batch_size].to(x.device)
         theta = q.draw(n_samples, generator).transpose(0, 1)
-        data = (x[member, rows], y[member, rows], *nll_args)
-        gradients = vmap(lambda *each: example_gradients(template, nll, *each))(theta, *data)
-        gradients = gradients.flatten(1, 2)
+        gradients = vmap(gradients_of_member)(theta, x[member, rows], y[member, rows], *nll_args)
+        gradients = gradients.flatten(1, 2)  # of all draws and examples of a member
         average = MOMENTUM * average + (1 - MOMENTUM) * gradients.mean(1)
         direction = average / (1 - MOMENTUM**step)
         q = updated(q, gradients, direction, n_train / kl_weight, prior_precision, lr)
-    return LowRankPrecision(q.mean[0], q.factor[0], q.diagonal[0]) if alone else q
+    if is_alone:
+        return LowRankPrecision(q.mean[0], q.factor[0], q.diagonal[0])
+    return q
 
 
 def example_gradients(
@@ -149,24 +167,37 @@ def example_gradients(
     """Gradients ``(S, B, D)`` of the nll of each example at each weight vector ``theta (S, D)``."""
 
     def loss(theta: Tensor, x: Tensor, y: Tensor) -> Tensor:
-        return nll(_output(network, theta, x[None]), y[None], *args)
+        output = _output(network, theta, x[None])
+        return nll(output, y[None], *args)
 
-    of_batch = torch.func.vmap(grad(loss), (None, 0, 0))
-    return vmap(lambda theta: of_batch(theta, x, y))(theta)
+    of_examples = torch.func.vmap(grad(loss), (None, 0, 0))
+    return vmap(lambda theta: of_examples(theta, x, y))(theta)
 
 
 @torch.no_grad()
 def predict_slang(
     q: LowRankPrecision, network: Network, x: Tensor, n_samples: int, *, generator: torch.Generator
 ) -> Tensor:
-    """``n_samples`` functions drawn from ``q`` at ``x (B, ...)``: ``(S, B, ...)``; of M Gaussians
-    at ``(M, B, ...)``. The weights of ``network`` itself are not used."""
+    """``n_samples`` functions drawn from ``q`` at ``x (B, ...)``: ``(S, B, ...)``.
+
+    Of M Gaussians at ``x (M, B, ...)``: ``(S, M, B, ...)``. The weights of ``network`` itself are
+    not used.
+    """
     outputs = _output if q.mean.dim() == 1 else vmap(_output, (None, 0, 0))
-    return torch.stack([outputs(network, w, x) for w in q.draw(n_samples, generator)])
+    draws = q.draw(n_samples, generator)
+    return torch.stack([outputs(network, theta, x) for theta in draws])
+
+
+def _flat_weights(network: Network) -> Tensor:
+    """All weights and biases as one vector, ``(D,)``, whatever their layout in memory."""
+    return torch.cat([parameter.detach().flatten() for parameter in network.parameters()])
 
 
 def _output(network: Network, theta: Tensor, x: Tensor) -> Tensor:
+    """The output of the network with the weights ``theta``, ``(D,)``."""
     parameters = dict(network.named_parameters())
-    pieces = theta.split([p.numel() for p in parameters.values()])
-    shaped = (piece.view_as(p) for piece, p in zip(pieces, parameters.values(), strict=True))
-    return functional_call(network, dict(zip(parameters, shaped, strict=True)), (x, "mean"))
+    pieces = theta.split([parameter.numel() for parameter in parameters.values()])
+    weights = {}
+    for (name, parameter), piece in zip(parameters.items(), pieces, strict=True):
+        weights[name] = piece.view_as(parameter)
+    return functional_call(network, weights, (x, "mean"))

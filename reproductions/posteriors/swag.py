@@ -32,7 +32,8 @@ class SWAG:
     def __init__(self, parameters: Iterable[Tensor]) -> None:
         self._parameters = list(parameters)
         self.n_collected = 0
-        self.mean, self.var = ([torch.zeros_like(p) for p in self._parameters] for _ in range(2))
+        self.mean = [torch.zeros_like(p) for p in self._parameters]
+        self.var = [torch.zeros_like(p) for p in self._parameters]
         self.deviations: deque[list[Tensor]] = deque(maxlen=MAX_RANK)
 
     @torch.no_grad()
@@ -41,21 +42,23 @@ class SWAG:
         self.n_collected += 1
         deviations = []
         for p, mean, var in zip(self._parameters, self.mean, self.var, strict=True):
-            before = p - mean
-            mean += before / self.n_collected
-            deviations.append(p - mean)  # from the mean that p itself has already moved
-            var += (before * deviations[-1] - var) / self.n_collected
+            from_old_mean = p - mean
+            mean += from_old_mean / self.n_collected
+            from_new_mean = p - mean
+            var += (from_old_mean * from_new_mean - var) / self.n_collected
+            deviations.append(from_new_mean)
         self.deviations.append(deviations)
 
     def draw(self, generator: torch.Generator) -> list[Tensor]:
         """One draw of all parameters, of two or more collected models."""
         rank = len(self.deviations)
-        shared = standard_normal((rank,), generator, self.mean[0])
+        shared_eps = standard_normal((rank,), generator, self.mean[0])
         draws = []
         for mean, var, *deviations in zip(self.mean, self.var, *self.deviations, strict=True):
-            together = torch.tensordot(shared, torch.stack(deviations), 1) / (rank - 1) ** 0.5
-            alone = var.sqrt() * standard_normal(mean.shape, generator, mean)
-            draws.append(mean + 0.5**0.5 * (alone + together))
+            D = torch.stack(deviations)
+            shared_noise = torch.tensordot(shared_eps, D, dims=1) / (rank - 1) ** 0.5
+            own_noise = var.sqrt() * standard_normal(mean.shape, generator, mean)
+            draws.append(mean + 0.5**0.5 * (own_noise + shared_noise))
         return draws
 
     @torch.no_grad()
@@ -85,15 +88,20 @@ def fit_swag(
     Published for CIFAR-10: 300 epochs, collected from 161 on, ``sgd(0.05)``, a factor of 0.2. Other
     arguments are those of ``fit`` or ``fit_batched``.
     """
-    batched = isinstance(model, BatchedNetworks)
-    train, n_train = (fit_batched, x.shape[1]) if batched else (fit, len(x))
+    if isinstance(model, BatchedNetworks):
+        train = fit_batched
+        n_train = x.shape[1]
+    else:
+        train = fit
+        n_train = len(x)
     with_momentum = optimizer(model.parameters())  # one for all epochs: it holds the momentum
     (group,) = with_momentum.param_groups
     rate = group["lr"]
     swag = SWAG(model.parameters())
     for epoch in range(n_epochs):
-        fallen = min(max((epoch / max(collect_from, 1) - 0.5) / 0.4, 0.0), 1.0)
-        group["lr"] = rate * (1 + (final_factor - 1) * fallen)
+        progress = epoch / max(collect_from, 1)
+        fall = min(max((progress - 0.5) / 0.4, 0.0), 1.0)
+        group["lr"] = rate * (1 + (final_factor - 1) * fall)
         train(
             model,
             x,

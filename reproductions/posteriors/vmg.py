@@ -57,7 +57,8 @@ class VMG(MatrixLayer):
     def reset_noise(self, generator: torch.Generator) -> None:
         """Draw the scales around their start, and small pseudo-data."""
         for log_std in (self.log_input_std, self.log_output_std):
-            log_std.copy_(0.01 * standard_normal(log_std.shape, generator, self.mu))
+            eps = standard_normal(log_std.shape, generator, self.mu)
+            log_std.copy_(0.01 * eps)
         if self.bias is not None:
             self.log_input_std[-1] -= 4
         for pseudo in (self.pseudo_x, self.pseudo_y):
@@ -75,6 +76,7 @@ class VMG(MatrixLayer):
         return (2 * self.log_input_std).exp() / len(self.log_input_std)
 
     def mean_matrix(self) -> Tensor:
+        """``M'`` under the pseudo-data without their noise."""
         return self.conditional_mean(self.mu, self.pseudo_x, self.pseudo_y)
 
     def draw_matrices(self, n_samples: int, generator: torch.Generator) -> Tensor:
@@ -82,33 +84,36 @@ class VMG(MatrixLayer):
         mu = self.mu
         pseudo_x, pseudo_y = self.draw_pseudo_data((n_samples,), generator)
         output_std = self.log_output_std.exp()
-        scale = output_std[:, None] * self.input_var.sqrt()
-        free = mu + scale * standard_normal((n_samples, *mu.shape), generator, mu)
-        error = JITTER**0.5 * output_std * standard_normal(pseudo_y.shape, generator, mu)
-        return self.conditional_mean(free, pseudo_x, pseudo_y + error)
+        std = output_std[:, None] * self.input_var.sqrt()
+        unconditional = mu + std * standard_normal((n_samples, *mu.shape), generator, mu)
+        error_std = JITTER**0.5 * output_std
+        error = error_std * standard_normal(pseudo_y.shape, generator, mu)
+        return self.conditional_mean(unconditional, pseudo_x, pseudo_y + error)
 
     def draw_activations(self, x: Tensor, generator: torch.Generator) -> Tensor:
+        """The pseudo-data of each sample, then the noise of each activation given these."""
         samples = x.shape[: -self.unit_dims - 1]
         pseudo_x, pseudo_y = self.draw_pseudo_data(samples, generator)
         mean = self.activations(x, self.conditional_mean(self.mu, pseudo_x, pseudo_y))
         u = self.input_var
-        free_var = self.activations(x.square(), u.expand(*samples, 1, len(u)))
-        root = torch.linalg.solve_triangular(self.cholesky(pseudo_x), pseudo_x * u, upper=False)
-        explained = self.activations(x, root).square().sum(-self.unit_dims, keepdim=True)
+        unconditional_var = self.activations(x.square(), u.expand(*samples, 1, len(u)))
+        factor = self.cholesky(pseudo_x)
+        root = torch.linalg.solve_triangular(factor, pseudo_x * u, upper=False)
+        explained_var = self.activations(x, root).square().sum(-self.unit_dims, keepdim=True)
         output_var = (2 * self.log_output_std).exp()
         if self.unit_dims == 3:
             output_var = output_var[:, None, None]
-        return noisy(mean, (free_var - explained) * output_var, generator)
+        return noisy(mean, (unconditional_var - explained_var) * output_var, generator)
 
     def draw_pseudo_data(
         self, samples: tuple[int, ...], generator: torch.Generator
     ) -> tuple[Tensor, Tensor]:
         """Noisy ``A`` and ``B``: ``(*samples, m, K + 1)`` and ``(*samples, m, L)``."""
-        noise_std = (self.log_alpha / 2).exp()
-        eps = standard_normal((*samples, *self.pseudo_x.shape), generator, self.pseudo_x)
-        pseudo_x = self.pseudo_x * (1 + noise_std[0] * eps)
-        eps = standard_normal((*samples, *self.pseudo_y.shape), generator, self.pseudo_y)
-        pseudo_y = self.pseudo_y * (1 + noise_std[1] * eps)
+        x_std, y_std = (self.log_alpha / 2).exp()
+        x_eps = standard_normal((*samples, *self.pseudo_x.shape), generator, self.pseudo_x)
+        y_eps = standard_normal((*samples, *self.pseudo_y.shape), generator, self.pseudo_y)
+        pseudo_x = self.pseudo_x * (1 + x_std * x_eps)
+        pseudo_y = self.pseudo_y * (1 + y_std * y_eps)
         return pseudo_x, pseudo_y
 
     def conditional_mean(self, mu: Tensor, pseudo_x: Tensor, pseudo_y: Tensor) -> Tensor:
@@ -131,8 +136,10 @@ class VMG(MatrixLayer):
         """
         mu = self.mu
         (n_out, n_in) = mu.shape
-        spread = (2 * self.log_input_std).exp().sum() * (2 * self.log_output_std).exp().sum()
+        input_vars = (2 * self.log_input_std).exp()  # over the prior's
+        output_vars = (2 * self.log_output_std).exp()
+        trace = input_vars.sum() * output_vars.sum()
         log_det = 2 * (n_out * self.log_input_std.sum() + n_in * self.log_output_std.sum())
-        kl = (spread + n_in * mu.square().sum() - mu.numel() - log_det) / 2
+        kl_weights = (trace + n_in * mu.square().sum() - mu.numel() - log_det) / 2
         kl_x, kl_y = molchanov_kl(self.log_alpha)
-        return kl + self.pseudo_x.numel() * kl_x + self.pseudo_y.numel() * kl_y
+        return kl_weights + self.pseudo_x.numel() * kl_x + self.pseudo_y.numel() * kl_y

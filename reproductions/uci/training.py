@@ -32,8 +32,15 @@ _NLL = partial(gaussian_nll, tau=1.0)
 
 @dataclass(frozen=True)
 class Task:
-    """M trainings under the ``config`` of a trial: a point of the grid for each, and a training
-    set, standardised: x ``(M, N, K)``, y ``(M, N)``."""
+    """M trainings under the ``config`` of a trial.
+
+    Attributes:
+        points: of the grid, one for each training.
+        x: the training sets, standardised, ``(M, N, K)``.
+        y: their targets, standardised, ``(M, N)``.
+        config: of the trial.
+        generator: the source of all random numbers.
+    """
 
     points: Sequence[Point]
     x: Tensor
@@ -43,15 +50,17 @@ class Task:
 
     @property
     def kl_weights(self) -> Tensor:
-        """``(M,)``."""
+        """Those of the points, ``(M,)``."""
         return torch.tensor([point["kl_weight"] for point in self.points], device=self.x.device)
 
     def started(self, layer_at: Callable[[Point], models.Method]) -> BatchedNetworks:
         """A new network for each point."""
         widths = (self.x.shape[-1], self.config["n_hidden"], 1)
-        g = self.generator
-        networks = (mlp(widths, layer_at(point)).to(g.device) for point in self.points)
-        return BatchedNetworks([initialise(network, g) for network in networks])
+        networks = []
+        for point in self.points:
+            network = mlp(widths, layer_at(point)).to(self.generator.device)
+            networks.append(initialise(network, self.generator))
+        return BatchedNetworks(networks)
 
 
 def networks(method: "Method", task: Task) -> Predict:
@@ -63,8 +72,9 @@ def networks(method: "Method", task: Task) -> Predict:
     n_networks = method.n_networks
     x = torch.cat([task.x] * n_networks)
     y = torch.cat([task.y] * n_networks)
-    task = replace(task, points=[*task.points] * n_networks, x=x, y=y)
-    members = task.started(lambda point: method.configured({"p_drop": 0.05} | point))
+    points = list(task.points) * n_networks
+    task = replace(task, points=points, x=x, y=y)
+    members = task.started(lambda point: method.configured({"p_drop": 0.05, **point}))
     _fit_by_adam(members, task, task.config["n_steps"], method.sampling)
 
     def predict(x: Tensor, n_samples: int, generator: torch.Generator) -> Tensor:
@@ -81,27 +91,33 @@ def networks(method: "Method", task: Task) -> Predict:
 
 
 def swag(method: "Method", task: Task) -> Predict:
-    """SWAG goes on from the MAP weights, by descent with momentum at a constant rate, over as many
-    steps again."""
+    """SWAG goes on from the MAP weights, over as many steps again.
+
+    It descends with momentum at a constant rate.
+    """
     members = task.started(lambda _: method.layer)
+    n_steps = task.config["n_steps"]
     batch_size = task.config["batch_size"]
-    _fit_by_adam(members, task, task.config["n_steps"], "mean")
+    steps_an_epoch = max(1, task.x.shape[1] // batch_size)
+    _fit_by_adam(members, task, n_steps, "mean")
     posterior = fit_swag(
         members,
         task.x,
         task.y[..., None],
         _NLL,
         kl_weight=task.kl_weights,
-        n_epochs=max(2, task.config["n_steps"] // max(1, task.x.shape[1] // batch_size)),
+        n_epochs=max(2, n_steps // steps_an_epoch),
         collect_from=0,
         batch_size=batch_size,
         generator=task.generator,
         optimizer=sgd(0.05),
         final_factor=1.0,
     )
-    return lambda x, n_samples, g: predict_swag(posterior, members, x, n_samples, generator=g)[
-        ..., 0
-    ]
+
+    def predict(x: Tensor, n_samples: int, generator: torch.Generator) -> Tensor:
+        return predict_swag(posterior, members, x, n_samples, generator=generator)[..., 0]
+
+    return predict
 
 
 def slang(method: "Method", task: Task) -> Predict:
@@ -109,7 +125,11 @@ def slang(method: "Method", task: Task) -> Predict:
     members = task.started(lambda _: method.layer)
     q = slang_posterior(members, task)
     network = members.network(0)
-    return lambda x, n_samples, g: predict_slang(q, network, x, n_samples, generator=g)[..., 0]
+
+    def predict(x: Tensor, n_samples: int, generator: torch.Generator) -> Tensor:
+        return predict_slang(q, network, x, n_samples, generator=generator)[..., 0]
+
+    return predict
 
 
 def slang_posterior(members: BatchedNetworks, task: Task) -> LowRankPrecision:
@@ -141,13 +161,21 @@ def slang_posterior(members: BatchedNetworks, task: Task) -> LowRankPrecision:
 
 
 def exact_gp(method: "Method", task: Task) -> Predict:
-    """A Gaussian process with one length scale for each feature, fitted by its evidence: draws of
-    the noise-free function at each row. tau is chosen as for the others."""
-    processes = [fitted_process(*rows) for rows in zip(task.x, task.y, strict=True)]
+    """A Gaussian process with one length scale for each feature, fitted by its evidence.
+
+    It predicts draws of the noise-free function at each row. tau is chosen as for the others.
+    """
+    processes = [fitted_process(x, y) for x, y in zip(task.x, task.y, strict=True)]
 
     def predict(x: Tensor, n_samples: int, generator: torch.Generator) -> Tensor:
-        each = [gp.predict(rows) for gp, rows in zip(processes, x, strict=True)]
-        mean, var = (torch.stack(values).float() for values in zip(*each, strict=True))
+        means = []
+        variances = []
+        for process, rows in zip(processes, x, strict=True):
+            mean, var = process.predict(rows)
+            means.append(mean)
+            variances.append(var)
+        mean = torch.stack(means).float()
+        var = torch.stack(variances).float()
         return mean + var.sqrt() * standard_normal((n_samples, *mean.shape), generator, mean)
 
     return predict
@@ -160,10 +188,11 @@ def fitted_process(x: Tensor, y: Tensor) -> GaussianProcess:
     search tries 1e-6 on features of a few levels, and rounding leaves negative eigenvalues.
     """
     bound = gpytorch.constraints.GreaterThan(0.01)
-    kernel = gpytorch.kernels.RBFKernel(ard_num_dims=x.shape[-1], lengthscale_constraint=bound)
-    kernel = gpytorch.kernels.ScaleKernel(kernel)
-    kernel.base_kernel.lengthscale = 2.0
-    return GaussianProcess(x, y, kernel, noise_var=0.05).to(x.device).fit(15)
+    rbf = gpytorch.kernels.RBFKernel(ard_num_dims=x.shape[-1], lengthscale_constraint=bound)
+    rbf.lengthscale = 2.0
+    kernel = gpytorch.kernels.ScaleKernel(rbf)
+    process = GaussianProcess(x, y, kernel, noise_var=0.05).to(x.device)
+    return process.fit(15)
 
 
 def _fit_by_adam(members: BatchedNetworks, task: Task, n_steps: int, sampling: Sampling) -> None:

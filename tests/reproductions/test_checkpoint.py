@@ -57,9 +57,19 @@ def train(
         if run.done == stop_at:
             raise Stopped
 
-    how = {"n_steps": n_steps, "optimizer": optimizer, "schedule": schedule, "batch_size": 10}
-    how |= {"generator": generator, "kl_weight": lambda step: step / 12, "callback": callback}
-    losses = fit(model, x, y, cross_entropy, **how)
+    losses = fit(
+        model,
+        x,
+        y,
+        cross_entropy,
+        n_steps=n_steps,
+        optimizer=optimizer,
+        schedule=schedule,
+        batch_size=10,
+        generator=generator,
+        kl_weight=lambda step: step / 12,
+        callback=callback,
+    )
     return losses, *model.parameters(), torch.rand(1, generator=generator)
 
 
@@ -67,12 +77,13 @@ def train(
     ("stop_at", "optimizer", "schedule"), [(4, ADAM, decay), (6, SGD, None), (11, ADAM, None)]
 )
 def test_a_stopped_run_ends_where_it_would_have_ended(path, stop_at, optimizer, schedule):
-    how = {"optimizer": optimizer, "schedule": schedule}
     with pytest.raises(Stopped):
-        train(path, stop_at, **how)
+        train(path, stop_at, optimizer=optimizer, schedule=schedule)
     assert checkpoint.read(path)["done"] == stop_at // 3 * 3  # only whole epochs are kept
-    for found, expected in zip(train(path, **how), train(None, **how), strict=True):
-        torch.testing.assert_close(found, expected)
+    in_parts = train(path, optimizer=optimizer, schedule=schedule)
+    in_one_piece = train(None, optimizer=optimizer, schedule=schedule)
+    for actual, expected in zip(in_parts, in_one_piece, strict=True):
+        torch.testing.assert_close(actual, expected)
 
 
 def test_writes_are_a_pause_apart_but_for_the_last(path, monkeypatch):

@@ -5,26 +5,33 @@ import torch
 from bdl_lessons.core.plot_style import style
 from bdl_lessons.models import Deterministic, StochasticLayer
 from reproductions import cifar_dropout_curves as curves
+from tests.draws import seeded
 
 N_TEST = 20
 
 
 def record(method, width, wrong, seed=0, data="cifar10-subset"):
     """``wrong``: how many of the test images, the first ones."""
-    config = {"data": data, "method": method, "width": width, "n_epochs": 40, "batch_size": 100}
-    config |= {"n_train": 4000, "n_test": N_TEST}
-    bits = np.arange(N_TEST) < wrong
+    is_wrong = np.arange(N_TEST) < wrong
     return {
-        "config": config,
+        "config": {
+            "data": data,
+            "method": method,
+            "width": width,
+            "n_epochs": 40,
+            "batch_size": 100,
+            "n_train": 4000,
+            "n_test": N_TEST,
+        },
         "seed": seed,
         "metrics": {"error": 100 * wrong / N_TEST, "train_error": 10.0},
-        "arrays": {"wrong": np.packbits(bits).tolist()},
+        "arrays": {"wrong": np.packbits(is_wrong).tolist()},
     }
 
 
 @pytest.mark.parametrize("method", curves.METHODS)
 def test_the_network_has_the_published_widths_and_rates(method):
-    net = curves.make_network(method, 0.5, torch.Generator().manual_seed(0))
+    net = curves.make_network(method, 0.5, seeded())
     layers = [layer for layer in net if isinstance(layer, StochasticLayer)]
     shapes = [tuple(layer.weight.shape) for layer in layers]
     assert shapes == [(16, 3, 5, 5), (32, 16, 5, 5), (64, 32 * 8 * 8), (64, 64), (10, 64)]
@@ -40,26 +47,23 @@ def test_the_network_has_the_published_widths_and_rates(method):
 
 
 def test_one_seed_gives_all_methods_the_same_first_weights():
-    first, *others = (
-        curves.make_network(method, 0.25, torch.Generator().manual_seed(3))
-        for method in curves.METHODS
-    )
+    first, *others = [curves.make_network(method, 0.25, seeded(3)) for method in curves.METHODS]
     for net in others:
-        for ours, theirs in zip(net, first, strict=True):
-            if hasattr(ours, "weight"):
-                torch.testing.assert_close(ours.weight, theirs.weight)
+        for module, of_first in zip(net, first, strict=True):
+            if hasattr(module, "weight"):
+                torch.testing.assert_close(module.weight, of_first.weight)
 
 
 def test_the_error_of_a_difference_joins_seeds_and_images():
     """Two seeds of one width: differences 50 and 0 points; of images 50, 50, 0 and 0."""
     wrong = np.array([[[1, 1, 0, 0]], [[0, 0, 0, 0]]])
-    mean, error = curves.difference(wrong, np.zeros_like(wrong))
-    assert mean == pytest.approx(25)
-    of_seeds = 1250 / 2
-    of_images = 10_000 / 12 / 4
-    assert error == pytest.approx((of_seeds + of_images) ** 0.5)
-    _, alone = curves.difference(wrong[:1], np.zeros((1, 1, 4)))
-    assert alone == pytest.approx((10_000 / 3 / 4) ** 0.5)
+    gap = curves.difference(wrong, np.zeros_like(wrong))
+    assert gap.mean == pytest.approx(25)
+    var_of_seeds = 1250 / 2
+    var_of_images = 10_000 / 12 / 4
+    assert gap.error == pytest.approx((var_of_seeds + var_of_images) ** 0.5)
+    of_one_seed = curves.difference(wrong[:1], np.zeros((1, 1, 4)))
+    assert of_one_seed.error == pytest.approx((10_000 / 3 / 4) ** 0.5)
 
 
 def test_every_data_set_has_a_panel_of_its_own():

@@ -16,8 +16,11 @@ ALPHA = normal(K, seed=5).exp()
 COV = BASIS * ALPHA @ BASIS.T
 
 
-def output_jacobian(net, h):
-    return torch.stack([torch.func.jacrev(net)(row) for row in h])
+def mean_penalty(network, h, noise_cov):
+    """The penalty of noise on ``h``, from which ``network`` computes the logits."""
+    jacobian = torch.stack([torch.func.jacrev(network)(row) for row in h])
+    hessian = gauss_newton(jacobian, softmax_root(network(h)))
+    return penalty(hessian, h, noise_cov).mean()
 
 
 METHOD = partial(GaussianDropout, p_drop=0.2)
@@ -25,16 +28,19 @@ NETWORK = initialise(mlp((K, 7, L), METHOD, nn.Tanh), seeded(2)).double()
 
 
 def test_layer_penalties_are_those_of_each_layer():
-    covs = [COV, 0.1 * torch.eye(7, dtype=torch.float64)]
-    penalties = layer_penalties(NETWORK, H0, covs)
+    hidden_cov = 0.1 * torch.eye(7, dtype=torch.float64)
+    of_first, of_last = layer_penalties(NETWORK, H0, [COV, hidden_cov])
     first, activation, last = NETWORK
+
+    def from_hidden(h):
+        return last(h, "mean")
+
+    def from_inputs(h):
+        return from_hidden(activation(first(h, "mean")))
+
     hidden = activation(first(H0, "mean"))
-    for value, h, tail, cov in (
-        (penalties[0], H0, lambda h: last(activation(first(h, "mean")), "mean"), covs[0]),
-        (penalties[1], hidden, lambda h: last(h, "mean"), covs[1]),
-    ):
-        H = gauss_newton(output_jacobian(tail, h), softmax_root(tail(h)))
-        torch.testing.assert_close(value, penalty(H, h, cov).mean())
+    torch.testing.assert_close(of_first, mean_penalty(from_inputs, H0, COV))
+    torch.testing.assert_close(of_last, mean_penalty(from_hidden, hidden, hidden_cov))
 
 
 test_a_layer_without_its_noise_is_named = refused(

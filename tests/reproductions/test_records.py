@@ -27,29 +27,33 @@ def test_the_key_depends_on_values_and_not_on_their_order():
     assert key == "5a1fa9f4a20cd966", "records on disk would no longer be found"
 
 
-def test_what_is_not_finite_is_not_recorded():
-    for made in ({"error": math.nan}, {"error": math.inf}, {"arrays": {"c": [[0.0, math.nan]]}}):
-        with pytest.raises(ValueError, match="not finite"):
-            record(**made)
+@pytest.mark.parametrize(
+    "result", [{"error": math.nan}, {"error": math.inf}, {"arrays": {"c": [[0.0, math.nan]]}}]
+)
+def test_what_is_not_finite_is_not_recorded(result):
+    with pytest.raises(ValueError, match="not finite"):
+        record(**result)
 
 
 def test_records_come_back_in_order_and_a_trial_is_recorded_once(path):
     assert read_records(path) == []
-    made = [record(seed) for seed in range(3)]
-    assert [append_record(path, one) for one in made] == [True] * 3
+    records = [record(seed) for seed in range(3)]
+    for new in records:
+        assert append_record(path, new)
     assert not append_record(path, record(seed=1, error=0.7))
-    assert read_records(path) == made
+    assert read_records(path) == records
 
 
 def test_a_last_line_cut_at_any_byte_is_dropped_and_the_rest_kept(path):
-    made = [record(seed) for seed in range(3)]
-    for one in made:
-        append_record(path, one)
+    records = [record(seed) for seed in range(3)]
+    for new in records:
+        append_record(path, new)
     whole = path.read_bytes()
-    for cut in range(whole.rindex(b"\n", 0, -1) + 1, len(whole), 7):
+    start_of_last_line = whole.rindex(b"\n", 0, -1) + 1
+    for cut in range(start_of_last_line, len(whole), 7):
         path.write_bytes(whole[:cut])
-        assert read_records(path) == made[:2], cut
-        assert append_record(path, made[2])
+        assert read_records(path) == records[:2], cut
+        assert append_record(path, records[2])
         assert path.read_bytes() == whole
 
 
@@ -73,8 +77,9 @@ def test_a_complete_line_that_is_no_record_of_the_file_is_an_error(path, line):
 def test_two_processes_that_append_at_once_lose_nothing(path):
     spawn = multiprocessing.get_context("spawn")
     start = spawn.Barrier(2)
-    seeds = range(0, 60, 2), range(1, 60, 2)
-    workers = [spawn.Process(target=_append_many, args=(path, start, part)) for part in seeds]
+    even = spawn.Process(target=_append_many, args=(path, start, range(0, 60, 2)))
+    odd = spawn.Process(target=_append_many, args=(path, start, range(1, 60, 2)))
+    workers = (even, odd)
     for worker in workers:
         worker.start()
     for worker in workers:

@@ -154,8 +154,10 @@ def children(pid):
     tasks = Path(f"/proc/{pid}/task")
     if not tasks.is_dir():
         return []  # no /proc on this system: the children are not checked
-    found = [(task / "children").read_text().split() for task in tasks.iterdir()]
-    return [int(child) for group in found for child in group]
+    pids = []
+    for task in tasks.iterdir():
+        pids += (task / "children").read_text().split()
+    return [int(pid) for pid in pids]
 
 
 def alive(pid):
@@ -168,11 +170,11 @@ def alive(pid):
 
 def assert_same_records(*paths):
     """Time and the order of finishing may differ between two runs, and the last bits of results."""
-    both = [sorted(read_records(path), key=lambda r: r["key"]) for path in paths]
-    first, second = ([record["key"] for record in records] for records in both)
-    assert first == second
-    results = [[[record["metrics"], record["arrays"]] for record in records] for records in both]
-    torch.testing.assert_close(*results, rtol=1e-4, atol=1e-6)
+    first, second = ({record["key"]: record for record in read_records(path)} for path in paths)
+    assert first.keys() == second.keys()
+    for key, record in first.items():
+        for part in ("metrics", "arrays"):
+            torch.testing.assert_close(record[part], second[key][part], rtol=1e-4, atol=1e-6)
 
 
 def test_the_record_names_the_device_of_the_trial(monkeypatch):

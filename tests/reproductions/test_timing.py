@@ -43,29 +43,36 @@ def test_what_is_held_is_the_output_draws_of_weights_and_the_square_of_published
 
 def test_a_ratio_is_that_of_neighbours(monkeypatch):
     """The machine gets slower from round to round; the ratio does not care."""
-    networks = dict.fromkeys("abc")
-    load = iter(sorted([*range(1, 9)] * 3))
-    cost = iter((1, 2, 3))
-    now = [0.0]
+    costs = {"a": 1, "b": 2, "c": 3}
+    loads = iter([load for load in range(1, 9) for _ in costs])  # grows from round to round
+    seconds = 0.0
 
-    def training_step(*_):
-        own = next(cost)
-        return lambda: now.__setitem__(0, now[0] + own * next(load))
+    def training_step(cost, *_):
+        def step():
+            nonlocal seconds
+            seconds += cost * next(loads)
+
+        return step
 
     monkeypatch.setattr(timing, "training_step", training_step)
-    rows = timing.step_times(networks, None, None, None, n_rounds=5, clock=lambda: now[0])
-    assert [row["ratio"] for row in rows.values()] == [1, 2, 3]
-    assert [row["ms"] for row in rows.values()] == [1000 * 5 * n for n in (1, 2, 3)]
+    times = timing.step_times(costs, None, None, None, n_rounds=5, clock=lambda: seconds)
+    assert times == {
+        "a": {"ms": 5000, "ratio": 1},
+        "b": {"ms": 10_000, "ratio": 2},
+        "c": {"ms": 15_000, "ratio": 3},
+    }
 
 
 def test_a_step_changes_the_parameters():
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(4, 3, 32, 32, generator=generator)
     y = torch.arange(4)
-    made = timing.NETWORKS["lenet5"](timing.TIMED["VSD T=2, fc"].layer)
-    network = initialise(made, generator).train()
-    before = [p.detach().clone() for p in network.parameters()]
-    timing.training_step(network, x, y, generator)()
+    make_network = timing.NETWORKS["lenet5"]
+    network = make_network(timing.TIMED["VSD T=2, fc"].layer)
+    initialise(network, generator).train()
+    before = [parameter.detach().clone() for parameter in network.parameters()]
+    step = timing.training_step(network, x, y, generator)
+    step()
     unchanged = [*map(torch.equal, before, network.parameters())]  # bits: copies
     assert sum(unchanged) <= 0.2 * len(unchanged)
 
@@ -86,10 +93,10 @@ def test_pieces_add_up_to_the_step_of_the_whole_minibatch():
     pieces = copy.deepcopy(whole)
     for net, rows_at_once in ((whole, 20), (pieces, 5)):
         config = {"rows_at_once": rows_at_once, "estimator": "per example", "n_train": 100}
-        stepper = sgd(0.1)(net.parameters())
-        local_reparameterization._step(net, x, y, stepper, config, generator)
-    for one, other in zip(whole.parameters(), pieces.parameters(), strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+        optimizer = sgd(0.1)(net.parameters())
+        local_reparameterization._step(net, x, y, optimizer, config, generator)
+    for of_whole, of_pieces in zip(whole.parameters(), pieces.parameters(), strict=True):
+        torch.testing.assert_close(of_whole, of_pieces, rtol=1e-4, atol=1e-5)
 
 
 class Priced(Deterministic):

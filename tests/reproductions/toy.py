@@ -73,7 +73,15 @@ def fit_and_stop(trial, stop_at=None):
             raise InterruptedError("stopped")
         return 0.0
 
-    how = {"n_steps": 30 + trial.config["n"], "optimizer": adam(0.1), "kl_weight": kl_weight}
-    how |= {"generator": generator, "callback": Checkpoint(trial, net, generator, x, y)}
-    losses = fit(net, x, y, partial(gaussian_nll, tau=1.0), **how)
+    losses = fit(
+        net,
+        x,
+        y,
+        partial(gaussian_nll, tau=1.0),
+        n_steps=30 + trial.config["n"],
+        optimizer=adam(0.1),
+        kl_weight=kl_weight,
+        generator=generator,
+        callback=Checkpoint(trial, net, generator, x, y),
+    )
     return TrialResult({"loss": losses[-1].item()}, {"losses": losses.tolist()})

@@ -18,7 +18,8 @@ from reproductions import datasets
 from reproductions.datasets.images import SETS
 
 GENERATOR = np.random.default_rng(0)
-LETTERS = "t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz"
+LETTER_IMAGES = "t10k-images-idx3-ubyte.gz"
+LETTER_LABELS = "t10k-labels-idx1-ubyte.gz"
 
 
 def tar_gz(members: dict[str, bytes]) -> bytes:
@@ -60,8 +61,8 @@ def same_pixels(x: torch.Tensor, expected: np.ndarray) -> bool:
 
 def put_letters(folders, n: int = 20) -> np.ndarray:
     pixels = images(n, side=28)[:, 0]
-    folders.put("notmnist-small", LETTERS[0], idx_gz(pixels))
-    folders.put("notmnist-small", LETTERS[1], idx_gz(np.arange(n) % 10))
+    folders.put("notmnist-small", LETTER_IMAGES, idx_gz(pixels))
+    folders.put("notmnist-small", LETTER_LABELS, idx_gz(np.arange(n) % 10))
     return pixels
 
 
@@ -132,7 +133,7 @@ def stl10() -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize(
-    ("name", "made", "train", "test", "n_classes"),
+    ("name", "new_files", "train", "test", "n_classes"),
     [
         ("cifar10", cifar10, X, X_TEST, 10),
         ("cifar100", cifar100, X, X_TEST, 100),
@@ -140,17 +141,22 @@ def stl10() -> dict[str, bytes]:
         ("stl10", stl10, SQUARE, SQUARE, 10),
     ],
 )
-def test_colour_images_have_their_pixels_and_labels(folders, name, made, train, test, n_classes):
-    for file, content in made().items():
+def test_colour_images_have_their_pixels_and_labels(
+    folders, name, new_files, train, test, n_classes
+):
+    for file, content in new_files().items():
         folders.put(name, file, content)
     data = datasets.load(name)
-    few = datasets.load(name, n_train=2, n_test=1)
-    for part, x, n in (("train", train, 2), ("test", test, 1)):
-        assert same_pixels(getattr(data, f"x_{part}"), x)
-        assert same_pixels(getattr(few, f"x_{part}"), x[:n])
-        assert getattr(data, f"y_{part}").tolist() == LABELS[: len(x)].tolist()
-        assert getattr(few, f"y_{part}").tolist() == LABELS[:n].tolist()
+    assert same_pixels(data.x_train, train)
+    assert same_pixels(data.x_test, test)
+    assert data.y_train.tolist() == LABELS[: len(train)].tolist()
+    assert data.y_test.tolist() == LABELS[: len(test)].tolist()
     assert len(data.classes) == n_classes
+    few = datasets.load(name, n_train=2, n_test=1)
+    assert same_pixels(few.x_train, train[:2])
+    assert same_pixels(few.x_test, test[:1])
+    assert few.y_train.tolist() == LABELS[:2].tolist()
+    assert few.y_test.tolist() == LABELS[:1].tolist()
 
 
 def sheet(pixels: np.ndarray, n_columns: int) -> bytes:
@@ -199,14 +205,17 @@ def test_real_images(real):
     for name, mean, std in (("mnist", 0.13066, 0.30811), ("fashion-mnist", 0.28604, 0.35302)):
         real(name)
         data = datasets.load(name)
-        assert (len(data.x_train), len(data.x_test)) == (60_000, 10_000)
-        moments = data.x_train.double().mean().item(), data.x_train.double().std().item()
-        assert moments == pytest.approx((mean, std), abs=6e-6)
+        assert len(data.x_train) == 60_000
+        assert len(data.x_test) == 10_000
+        pixels = data.x_train.double()
+        assert pixels.mean().item() == pytest.approx(mean, abs=6e-6)
+        assert pixels.std().item() == pytest.approx(std, abs=6e-6)
     real("notmnist-small")
     assert torch.bincount(datasets.load("notmnist-small").y_test).tolist() == [1000] * 10
     real("cifar10")
     few = datasets.load("cifar10-subset")
-    assert (len(few.x_train), len(few.x_test)) == (4000, 1000)
+    assert len(few.x_train) == 4000
+    assert len(few.x_test) == 1000
     assert (few.x_train[0, :, 0, 0] * 255).round().tolist() == [59, 62, 63]
     assert (few.x_test[0, :, 0, 0] * 255).round().tolist() == [158, 112, 49]
     counts = [396, 366, 420, 384, 422, 393, 414, 385, 407, 413]

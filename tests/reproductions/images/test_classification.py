@@ -15,22 +15,34 @@ RECORDS = recorded(classification.EXPERIMENT, "paper", RESULTS_FOLDER)
 
 @pytest.mark.parametrize("method", classification.GRID)
 def test_the_chosen_setting_has_the_smallest_validation_nll_in_the_records(method):
-    settings = classification.GRID[method]
-    configs = [classification._config(CHOSEN_ON, method, one) for one in settings]
-    tried = [where(RECORDS, **config, seed=0) for config in configs]
-    if all(tried):
-        losses = [record["metrics"]["val_nll"] for (record,) in tried]
-        assert losses.index(min(losses)) == classification.CHOSEN[method]
+    nlls = []
+    for setting in classification.GRID[method]:
+        config = classification._config(CHOSEN_ON, method, setting)
+        for record in where(RECORDS, **config, seed=0):
+            nlls.append(record["metrics"]["val_nll"])
+    if len(nlls) == len(classification.GRID[method]):
+        assert nlls.index(min(nlls)) == classification.CHOSEN[method]
 
 
 def test_differences_are_paired_by_seed_and_clear_beyond_students_interval():
-    values = {"VSD T=2": [0.31, 0.42, 0.53], "MAP": [0.30, 0.40, 0.50], "VD": [0.4, 0.42, 0.4]}
-    runs = [(m, seed, value) for m, values in values.items() for seed, value in enumerate(values)]
-    runs += [("MAP", 7, 9.0), ("VSD T=2", -1, 9.0)]  # seeds of one of them: left out
-    rows = [{"config": {"method": m}, "seed": s, "metrics": {"nll": v}} for m, s, v in runs]
-    assert classification.vsd_minus(rows, "D.E", "nll") is None
-    gap = classification.vsd_minus(rows, "MAP", "nll")
-    assert (gap.mean, gap.error, gap.n) == pytest.approx((0.02, 0.01 / 3**0.5, 3))
+    seeds_of_one = [("MAP", 7, 9.0), ("VSD T=2", -1, 9.0)]  # left out
+    records = [
+        {"config": {"method": method}, "seed": seed, "metrics": {"nll": nll}}
+        for method, seed, nll in (
+            ("VSD T=2", 0, 0.31),
+            ("VSD T=2", 1, 0.42),
+            ("VSD T=2", 2, 0.53),
+            ("MAP", 0, 0.30),
+            ("MAP", 1, 0.40),
+            ("MAP", 2, 0.50),
+            *seeds_of_one,
+        )
+    ]
+    assert classification.vsd_minus(records, "D.E", "nll") is None
+    gap = classification.vsd_minus(records, "MAP", "nll")
+    assert gap.mean == pytest.approx(0.02)
+    assert gap.error == pytest.approx(0.01 / 3**0.5)
+    assert gap.n == 3
     assert not gap.is_clear  # 3.5 errors: two errors would not do for three seeds
     assert classification.Gap(4.4, 1.0, 3).is_clear
     assert not classification.Gap(4.2, 1.0, 3).is_clear
@@ -40,32 +52,40 @@ def test_the_figure_shows_the_shares_of_entropies():
     lines = classification.figure(RECORDS).axes[0].lines
     assert [line.get_label() for line in lines] == list(classification.SHOWN)
     for line in lines:
-        shares = line.get_ydata()
-        assert shares[0] == 0
-        assert shares[-1] == pytest.approx(100)
-        assert (shares[1:] >= shares[:-1]).all()
+        percent = line.get_ydata()
+        assert percent[0] == 0
+        assert percent[-1] == pytest.approx(100)
+        assert (percent[1:] >= percent[:-1]).all()
 
 
 def test_there_are_trials_of_networks_that_fit_for_every_published_row():
-    trials = {}
+    configs = defaultdict(list)
     for trial in colour.trials("paper"):
-        trials.setdefault((trial.config["architecture"], trial.config["data"]), []).append(trial)
+        config = trial.config
+        configs[config["architecture"], config["data"]].append(config)
     names = {title: name for name, title in colour.PRINTED_AS.items()}
     for row in published_table("image_classification"):
-        config = trials[row["architecture"], names[row["dataset"]]][0].config
+        config = configs[row["architecture"], names[row["dataset"]]][0]
         size = 96 if config["data"] == "stl10" else 32
-        net = make_network(config, 3, size, 10).eval()
+        net = make_network(config, n_channels=3, size=size, n_classes=10).eval()
         assert net(torch.zeros(1, 3, size, size), "mean").shape == (1, 10)
     for row in published_table("ood_detection"):
-        here = trials[row["architecture"], names[row["in_distribution"]]]
-        assert any(trial.config["method"].startswith(row["method"]) for trial in here)
-        assert all(names[row["out_of_distribution"]] in trial.config["ood"] for trial in here)
+        of_row = configs[row["architecture"], names[row["in_distribution"]]]
+        assert any(config["method"].startswith(row["method"]) for config in of_row)
+        other = names[row["out_of_distribution"]]
+        assert all(other in config["ood"] for config in of_row)
 
 
 def test_a_record_of_the_published_size_has_its_published_rows_beside_it():
     metrics = defaultdict(lambda: 0.5, nll=1.25)
-    config = {"architecture": "AlexNet", "data": "cifar10", "method": "VSD T=2", "ood": ["svhn"]}
-    text = colour.table([{"config": {**config, "epochs": 1}, "metrics": metrics}])
+    config = {
+        "architecture": "AlexNet",
+        "data": "cifar10",
+        "method": "VSD T=2",
+        "ood": ["svhn"],
+        "epochs": 1,
+    }
+    text = colour.table([{"config": config, "metrics": metrics}])
     assert "| VSD | 0.656 | 78.21 | 0.046 |" in text
     assert "| SVHN | VSD | 0.91 | 0.30 | 0.73 | 0.65 | 0.83 |" in text
     assert "images: AlexNet on SVHN, AlexNet on CIFAR100" in text  # without the one that is done
@@ -100,22 +120,30 @@ def test_all_methods_have_the_same_rule_on_all_of_cifar10():
     assert numbers == dict.fromkeys(colour.TRIED, 2)
 
 
-def test_the_published_pairs_are_those_of_the_printed_tables():
-    def ahead(name, column, sign):
-        found = defaultdict(list)  # place -> VSD minus a rival
-        for row in published_table(name):
-            place = [v for k, v in row.items() if k.startswith(("arch", "data", "in_", "out_"))]
-            found[tuple(place)].append((row["method"], sign * row[column]))
-        rivals = {"MAP", "BBB", "MCD", "VD", "D.E"}
-        return {at: [dict(s)["VSD"] > v for m, v in s if m in rivals] for at, s in found.items()}
+def printed_comparisons(table, score, sign):
+    """Place -> for each published rival whether the printed VSD is ahead of it."""
+    places = defaultdict(dict)
+    for row in published_table(table):
+        place = tuple(row[column] for column in row if column.startswith(PLACE_COLUMNS))
+        places[place][row["method"]] = sign * row[score]
+    wins = {}
+    for place, scores in places.items():
+        wins[place] = [scores["VSD"] > scores[rival] for rival in scores.keys() & PUBLISHED_RIVALS]
+    return wins
 
-    printed = [claim.published for claim in classification.claims(RECORDS)]
-    for said, found in zip(
-        printed, (ahead("image_classification", "nll", -1), ahead("ood_detection", "auroc", 1)),
-        strict=True,
-    ):  # fmt: skip
-        wins = [win for wins in found.values() for win in wins]
-        assert said == f"better in {sum(wins)} of {len(wins)} pairs, on other images"
-    colours = [wins for at, wins in found.items() if at[0] != "LeNet5"]
-    assert len(colours) == 4
-    assert all(map(all, colours))
+
+PLACE_COLUMNS = ("architecture", "dataset", "in_distribution", "out_of_distribution")
+PUBLISHED_RIVALS = {"MAP", "BBB", "MCD", "VD", "D.E"}
+
+
+def test_the_published_pairs_are_those_of_the_printed_tables():
+    of_nll, of_auroc = classification.claims(RECORDS)
+    by_nll = printed_comparisons("image_classification", "nll", sign=-1)
+    by_auroc = printed_comparisons("ood_detection", "auroc", sign=1)
+    for claim, places in ((of_nll, by_nll), (of_auroc, by_auroc)):
+        wins = [win for of_place in places.values() for win in of_place]
+        expected = f"better in {sum(wins)} of {len(wins)} pairs, on other images"
+        assert claim.published == expected
+    in_colour = [wins for place, wins in by_auroc.items() if place[0] != "LeNet5"]
+    assert len(in_colour) == 4
+    assert all(all(wins) for wins in in_colour)

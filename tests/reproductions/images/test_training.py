@@ -1,4 +1,5 @@
 import math
+from typing import NamedTuple
 
 import pytest
 import torch
@@ -6,8 +7,14 @@ from torch import nn
 
 from bdl_lessons.models import Deterministic, StochasticLayer
 from reproductions.images import classification
-from reproductions.images.stopping import FACTOR, EpochCheckpoint, fit_until_no_better
+from reproductions.images.stopping import (
+    FACTOR,
+    EpochCheckpoint,
+    Stopping,
+    fit_until_no_better,
+)
 from reproductions.images.training import METHODS, Training, make_network
+from tests.draws import seeded
 
 CONFIG = {
     "patience": 10,
@@ -36,15 +43,21 @@ def halves(n_rows=96):
     return x, y
 
 
+def new_training(settings, x, y, held_out):
+    return Training(settings, x, y, held_out, n_classes=2, generator=seeded(1))
+
+
 @pytest.mark.parametrize("method", SETTINGS)
 def test_every_method_learns_and_draws_functions(method):
     x, y = halves()
     changes = {"n_networks": 2} if method == "D.E" else {}
-    generator = torch.Generator().manual_seed(1)
-    logits = Training(config(method, **changes), x, y, (x, y), 2, generator).train()
+    training = new_training(config(method, **changes), x, y, held_out=(x, y))
+    logits = training.train()
     draws = logits(x, 4)
-    assert draws.shape == ({"MAP": 1, "D.E": 2}.get(method, 4), len(x), 2)
-    assert (draws.softmax(-1).mean(0).argmax(-1) == y).double().mean() > 0.9
+    n_draws = {"MAP": 1, "D.E": 2}.get(method, 4)
+    assert draws.shape == (n_draws, len(x), 2)
+    predicted = draws.softmax(-1).mean(0).argmax(-1)
+    assert (predicted == y).double().mean() > 0.9
     if method != "MAP":
         assert (draws[0] - draws[1]).abs().max() > 1e-3
 
@@ -52,14 +65,16 @@ def test_every_method_learns_and_draws_functions(method):
 @pytest.mark.parametrize("architecture", ["LeNet5", "AlexNet", "ResNet18"])
 def test_unit_noise_spares_the_pixels_and_nothing_else(architecture):
     for method in ("MCD", "VSD T=1", "BBB-LRT"):
-        net = make_network(config(method, architecture=architecture), 3, 32, 10)
+        settings = config(method, architecture=architecture)
+        net = make_network(settings, n_channels=3, size=32, n_classes=10)
         layers = [module for module in net.modules() if isinstance(module, StochasticLayer)]
         assert isinstance(layers[0], Deterministic) == METHODS[method].has_unit_noise
         assert not any(isinstance(layer, Deterministic) for layer in layers[1:])
 
 
 def test_map_pays_for_the_size_of_its_weights():
-    net = make_network(config("MAP", prior_precision=30.0), 1, 28, 10)
+    settings = config("MAP", prior_precision=30.0)
+    net = make_network(settings, n_channels=1, size=28, n_classes=10)
     expected = sum(30.0 * p.square().sum() / 2 for p in net.parameters())
     torch.testing.assert_close(net.kl(), expected)
 
@@ -69,9 +84,8 @@ def test_every_network_follows_its_validation_images(method, n_networks):
     """Wrong labels on held-out images: they fit best before anything is learnt of the others."""
     x, y = halves()
     changes = {"epochs": 30, "patience": 1, "n_networks": n_networks, "slang_epochs": 1}
-    generator = torch.Generator().manual_seed(1)
-    how = config(method, **changes, warm_up_epochs=0)
-    training = Training(how, x, y, (x, 1 - y), 2, generator)
+    settings = config(method, **changes, warm_up_epochs=0)
+    training = new_training(settings, x, y, held_out=(x, 1 - y))
     logits = training.train()
     assert len(training.stops) == n_networks
     for stop in training.stops:
@@ -83,21 +97,32 @@ def test_every_network_follows_its_validation_images(method, n_networks):
         assert wrong == pytest.approx(stop.curve[0], rel=1e-4)
 
 
+class Followed(NamedTuple):
+    """A training by the rule: its end, the last weight, and of each epoch the rate and the weight
+    with which it starts."""
+
+    stop: Stopping
+    weight: float
+    rates: list[float]
+    starts: list[float]
+
+
 def follow(losses, max_epochs=50, checkpoint=None):
-    """The rule on a curve that stays at its last value; its end, the last weight, and for each
-    epoch the rate and the weight at its start. Epoch i leaves the weight at i."""
+    """The rule on a curve that stays at its last value. Epoch i leaves the weight at i."""
     model = nn.Linear(1, 1, bias=False)
-    epochs = []
-    numbers = []
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    epochs = []
+    rates = []
+    starts = []
 
     def train_epoch(epoch):
-        epochs.append((optimizer.param_groups[0]["lr"], model.weight.item()))
-        numbers.append(epoch)
+        epochs.append(epoch)
+        rates.append(optimizer.param_groups[0]["lr"])
+        starts.append(model.weight.item())
         nn.init.constant_(model.weight, epoch)
 
     def loss():
-        return losses[min(numbers[-1], len(losses) - 1)]
+        return losses[min(epochs[-1], len(losses) - 1)]
 
     stop = fit_until_no_better(
         model,
@@ -108,25 +133,28 @@ def follow(losses, max_epochs=50, checkpoint=None):
         max_epochs=max_epochs,
         checkpoint=checkpoint,
     )
-    return stop, model.weight.item(), *zip(*epochs, strict=True)
+    return Followed(stop, model.weight.item(), rates, starts)
 
 
 def test_without_improvement_the_rate_falls_twice_from_the_best_state():
-    stop, weight, rates, starts = follow([3.0, 1.0, 2.0])
-    assert rates == pytest.approx([1.0] * 4 + [FACTOR] * 2 + [FACTOR**2] * 2)
-    assert starts[2:] == (1, 2, 1, 4, 1, 6)  # every new rate begins where epoch 1 had ended
-    assert (stop.curve, stop.no_better, weight) == ([3.0, 1.0, *[2.0] * 6], True, 1)
+    followed = follow([3.0, 1.0, 2.0])
+    assert followed.rates == pytest.approx([1.0] * 4 + [FACTOR] * 2 + [FACTOR**2] * 2)
+    assert followed.starts[2:] == [1, 2, 1, 4, 1, 6]  # a new rate begins where epoch 1 had ended
+    assert followed.stop.curve == [3.0, 1.0] + [2.0] * 6
+    assert followed.stop.no_better
+    assert followed.weight == 1
 
 
 def test_a_tiny_improvement_is_kept_but_does_not_prolong_the_training():
-    stop, weight, _, _ = follow([1.0, 1.0 - 1e-5, 1.0 - 2e-5])
-    assert len(stop.curve) == 1 + 3 * 2
-    assert weight == 2
+    followed = follow([1.0, 1.0 - 1e-5, 1.0 - 2e-5])
+    assert len(followed.stop.curve) == 1 + 3 * 2
+    assert followed.weight == 2
 
 
 def test_where_the_epochs_run_out_the_best_state_is_kept_too():
-    stop, weight, _, _ = follow([3.0, 1.0, 2.0], max_epochs=3)
-    assert (stop.no_better, weight) == (False, 1)
+    followed = follow([3.0, 1.0, 2.0], max_epochs=3)
+    assert not followed.stop.no_better
+    assert followed.weight == 1
 
 
 def test_a_validation_loss_that_is_not_finite_ends_the_training():
@@ -153,14 +181,14 @@ class StoppingCheckpoint(EpochCheckpoint):
 def run(path, method, n_epochs=math.inf):
     """The outputs, curves and next random number of a training that goes on from ``path``."""
     x, y = halves()
-    generator = torch.Generator().manual_seed(1)
-    checkpoint = StoppingCheckpoint(path, generator)
-    checkpoint.n_epochs = n_epochs
     settings = config(method, epochs=4, n_networks=2, swag_epochs=2)
-    training = Training(settings, x, y, (x, y), 2, generator, checkpoint=checkpoint)
+    training = new_training(settings, x, y, held_out=(x, y))
+    training.checkpoint = StoppingCheckpoint(path, training.generator)
+    training.checkpoint.n_epochs = n_epochs
     logits = training.train()
     outputs = logits(x, 2)
-    return outputs, [stop.curve for stop in training.stops], torch.rand(1, generator=generator)
+    curves = [stop.curve for stop in training.stops]
+    return outputs, curves, torch.rand(1, generator=training.generator)
 
 
 @pytest.mark.parametrize(
@@ -182,11 +210,11 @@ def test_a_stopped_training_ends_where_it_would_have_ended(tmp_path, method, sto
 @pytest.mark.parametrize("n_epochs", [2, 3, 5, 8])
 def test_a_restored_rule_remembers_its_best_state_and_its_rate(tmp_path, n_epochs):
     losses = [3.0, 1.0, 2.0]
-    stop, weight, rates, starts = follow(losses)
+    whole = follow(losses)
     path = tmp_path / "rule"
     follow(losses, n_epochs, EpochCheckpoint(path, torch.Generator()))
-    again, weight_again, *later = follow(losses, 9, EpochCheckpoint(path, torch.Generator()))
-    assert again == stop
-    assert weight_again == weight
-    if n_epochs < len(stop.curve):
-        assert later == [rates[n_epochs:], starts[n_epochs:]]
+    rest = follow(losses, 9, EpochCheckpoint(path, torch.Generator()))
+    assert rest.stop == whole.stop
+    assert rest.weight == whole.weight
+    assert rest.rates == whole.rates[n_epochs:]
+    assert rest.starts == whole.starts[n_epochs:]

@@ -1,5 +1,7 @@
 """What training gives is laid out as the committed arrays are, and is what they are."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -8,24 +10,23 @@ from bdl_lessons.panels import arrays, mc_dropout_co2, rotated_digit
 from bdl_lessons.panels.pruning_threshold import NETWORKS, threshold_curves
 from reproductions.panel_arrays import small
 
-BRIEFLY = {
-    small.make_dropout_rate: {},
-    small.make_many_networks: {},
-    small.make_mc_dropout_co2: {},
-    small.make_pruning_threshold: {},
-    small.make_rotated_digit: {"n_draws": 200},
+MAKERS = {
+    "dropout_rate": small.make_dropout_rate,
+    "many_networks": small.make_many_networks,
+    "mc_dropout_co2": small.make_mc_dropout_co2,
+    "pruning_threshold": small.make_pruning_threshold,
+    "rotated_digit": partial(small.make_rotated_digit, n_draws=200),
 }
-"""What makes arrays -> how a training is short."""
 
 
-@pytest.mark.parametrize("make", BRIEFLY)
-def test_arrays_have_the_layout_that_is_stored(make, monkeypatch):
+@pytest.mark.parametrize("name", MAKERS)
+def test_arrays_have_the_layout_that_is_stored(name, monkeypatch):
     monkeypatch.setattr(mc_dropout_co2, "RATES", (0.05, 0.2))
     monkeypatch.setattr(rotated_digit, "RATES", (0.5,))
-    made = make(n_steps=2, **BRIEFLY[make])
-    stored = arrays.load(make.__name__.removeprefix("make_"))
-    assert made.keys() == stored.keys()
-    for key, values in made.items():
+    trained = MAKERS[name](n_steps=2)
+    stored = arrays.load(name)
+    assert trained.keys() == stored.keys()
+    for key, values in trained.items():
         assert values.dtype == stored[key].dtype, key
         assert values.shape[1:] == stored[key].shape[1:], key
         assert np.isfinite(values).all(), key
@@ -33,19 +34,20 @@ def test_arrays_have_the_layout_that_is_stored(make, monkeypatch):
 
 @pytest.mark.slow
 def test_a_network_for_each_rate_is_trained_again():
-    made = small.make_dropout_rate()
+    trained = small.make_dropout_rate()
     stored = arrays.load("dropout_rate")
-    for name, values in made.items():
+    for name, values in trained.items():
         assert np.allclose(values, stored[name], atol=1e-3), name
 
 
 @pytest.mark.slow
 def test_networks_are_pruned_alike_when_they_are_trained_again():
-    made = small.make_pruning_threshold()
+    trained = small.make_pruning_threshold()
     stored = arrays.load("pruning_threshold")
     data = digits(seed=0)
     x = data.x_test.numpy()
     y = data.y_test.numpy()
     for name in NETWORKS:
-        ours, theirs = (threshold_curves(a, name, x, y) for a in (made, stored))
-        assert np.allclose(ours, theirs, atol=0.05), name
+        ours = threshold_curves(trained, name, x, y)
+        committed = threshold_curves(stored, name, x, y)
+        assert np.allclose(ours, committed, atol=0.05), name

@@ -5,6 +5,7 @@ from torch import nn
 
 from bdl_lessons.panels import arrays
 from reproductions.panel_arrays import small
+from tests.draws import seeded
 
 NOISY = [case for case in small.CASES if case[0] not in ("none", "prior")]
 
@@ -19,32 +20,37 @@ def test_the_arrays_have_one_entry_for_each_run(stored):
     assert cases == small.CASES
     shape = (len(small.NOISE_SETTINGS), len(cases), len(small.STEPS))
     assert stored["error"].shape == (*shape, 2, small.SEEDS)
-    learned = np.isfinite(stored["alpha"]).all((0, 2, 3, 4))
-    assert learned.tolist() == [method in small.LEARNED for method, _ in cases]
+    has_alpha = np.isfinite(stored["alpha"]).all((0, 2, 3, 4))
+    assert has_alpha.tolist() == [method in small.LEARNED for method, _ in cases]
 
 
 @pytest.mark.parametrize(("name", "p_drop"), NOISY)
 def test_every_noise_starts_with_the_matched_variance(name, p_drop):
-    layer = small.METHODS[name](p_drop)(nn.Linear(1, 1, bias=False)).double()
+    make_layer = small.METHODS[name](p_drop)
+    layer = make_layer(nn.Linear(1, 1, bias=False)).double()
     x = torch.ones(40_000, 1, dtype=torch.float64)
-    y = layer(x, "per_example", torch.Generator().manual_seed(0)) / layer.weight
+    factors = layer(x, "per_example", seeded()) / layer.weight
     tolerance = 0.15 if name == "concrete" else 0.04  # a relaxed mask has less variance
-    assert y.var().item() == pytest.approx(p_drop / (1 - p_drop), rel=tolerance)
+    assert factors.var().item() == pytest.approx(p_drop / (1 - p_drop), rel=tolerance)
 
 
 def test_label_noise_leaves_the_test_labels_alone():
-    clean, noisy = (small.noisy_splits(rate) for rate in (0.0, 0.3))
-    changed = (clean[1] != noisy[1]).double().mean(1)
+    clean = small.noisy_splits(0.0)
+    noisy = small.noisy_splits(0.3)
+    changed = (clean.y != noisy.y).double().mean(1)
     assert ((changed > 0.2) & (changed < 0.34)).all()  # a tenth of the new labels are the old ones
-    for part in (0, 2, 3):
-        torch.testing.assert_close(clean[part], noisy[part])
+    torch.testing.assert_close(clean.x, noisy.x)
+    torch.testing.assert_close(clean.x_held_out, noisy.x_held_out)
+    torch.testing.assert_close(clean.y_held_out, noisy.y_held_out)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", [("none", 0.0), ("prior", 1.0), ("variational A", 0.1)])
 def test_the_committed_arrays_are_what_training_gives(stored, case):
+    method, number = case
     row = small.CASES.index(case)
-    found = small.train_noise(*case, "16 units", steps=(1000,))
+    results = small.train_noise(method, number, "16 units", steps=(1000,))
+    test_errors = results["error"][0, 1]
     committed = stored["error"][0, row, 0, 1]
     standard_error = committed.std(ddof=1) / small.SEEDS**0.5
-    assert abs(found["error"][0, 1].mean() - committed.mean()) < 4 * standard_error
+    assert abs(test_errors.mean() - committed.mean()) < 4 * standard_error

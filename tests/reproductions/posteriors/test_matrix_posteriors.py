@@ -35,14 +35,16 @@ def wide_jitter(monkeypatch):
 
 def started(method, kind, seed=10):
     """A layer in float64, every parameter moved off its start value so that no two are alike."""
-    inner = nn.Conv2d(2, 2, 2) if kind == "conv" else nn.Linear(3, 2, bias=kind != "no bias")
-    g = seeded(seed)
-    layer = initialise(Network(method(inner)), g)[0].double()
+    has_bias = kind != "no bias"
+    inner = nn.Conv2d(2, 2, 2) if kind == "conv" else nn.Linear(3, 2, bias=has_bias)
+    generator = seeded(seed)
+    (layer,) = initialise(Network(method(inner)), generator).double()
     with torch.no_grad():
         if hasattr(layer, "log_sigma2"):  # variances that are seen in draws
             layer.log_sigma2.fill_(-2 if isinstance(layer, MNF) else -1)
         for parameter in layer.parameters():
-            parameter += 0.3 * torch.randn(parameter.shape, generator=g, dtype=torch.float64)
+            shift = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
+            parameter += 0.3 * shift
     return layer
 
 
@@ -58,24 +60,27 @@ def make(method, kind):
 
 def inputs(kind):
     """One example."""
-    return normal(1, *((2, 3, 3) if kind == "conv" else (3,)), seed=1)
+    return normal(1, 2, 3, 3, seed=1) if kind == "conv" else normal(1, 3, seed=1)
 
 
+@torch.no_grad()
 def dense_gaussian(layer):
     """Mean and covariance of all weights and biases, written out."""
-    with torch.no_grad():
-        if hasattr(layer, "factors"):
-            v = layer.factors.flatten(1)
-            cov = layer.log_sigma2.exp().flatten().diag() + v.T @ v / len(v)
-            return layer.mu.flatten(), cov
-        if hasattr(layer, "pseudo_x"):
-            return conditioned(layer, *unconditioned(layer))
-        mean = times(layer, layer.z_mean).flatten()
-        zero = times(layer, torch.zeros_like(layer.z_mean)).flatten()
-        units = torch.eye(len(layer.z_mean))
-        J = torch.stack([times(layer, unit).flatten() - zero for unit in units], dim=1)
-        cov = J @ layer.z_log_var.exp().diag() @ J.T + layer.log_sigma2.exp().flatten().diag()
-        return mean, cov
+    if isinstance(layer, ELRG):
+        v = layer.factors.flatten(1)
+        cov = layer.log_sigma2.exp().flatten().diag() + v.T @ v / len(v)
+        return layer.mu.flatten(), cov
+    if isinstance(layer, VMG):
+        mean, cov = unconditioned(layer)
+        return conditioned(layer, mean, cov)
+    mean = times(layer, layer.z_mean).flatten()
+    without_factors = times(layer, torch.zeros_like(layer.z_mean)).flatten()
+    columns = []
+    for unit in torch.eye(len(layer.z_mean)):
+        columns.append(times(layer, unit).flatten() - without_factors)
+    J = torch.stack(columns, dim=1)
+    of_factors = J @ layer.z_log_var.exp().diag() @ J.T
+    return mean, of_factors + layer.log_sigma2.exp().flatten().diag()
 
 
 def unconditioned(layer):
@@ -94,36 +99,42 @@ def conditioned(layer, mean, cov):
     V = (2 * layer.log_output_std).exp().diag()
     noise = vmg.JITTER * torch.kron(V, torch.eye(len(A)).double())
     gain = cov @ H.T @ torch.linalg.inv(H @ cov @ H.T + noise)
-    return mean + gain @ (B.T.flatten() - H @ mean), cov - gain @ H @ cov
+    residual = B.T.flatten() - H @ mean
+    return mean + gain @ residual, cov - gain @ H @ cov
 
 
 def times(layer, z):
-    """The mean matrix of MNF given its factors, element by element: a bias of a linear layer has
-    none, that of a channel has the channel's."""
+    """The mean matrix of MNF given its factors, element by element.
+
+    A bias of a linear layer has no factor, that of a channel has the channel's.
+    """
     mean = layer.mu.detach().clone()
-    for j, k in torch.cartesian_prod(*map(torch.arange, mean.shape)).tolist():
-        if layer.unit_dims == 3:
-            mean[j, k] *= z[j]
-        elif k < len(z):
-            mean[j, k] *= z[k]
+    n_outputs, n_inputs = mean.shape
+    for j in range(n_outputs):
+        for k in range(n_inputs):
+            if layer.unit_dims == 3:
+                mean[j, k] *= z[j]
+            elif k < len(z):
+                mean[j, k] *= z[k]
     return mean
 
 
 def design(layer, x):
-    """``A`` with ``layer.activations(x, W).flatten(1) = A vec W``, by one basis matrix a column."""
+    """``A`` with ``layer.activations(x, W)[0].flatten() = A vec W``, one basis matrix a column."""
     shape = layer.mu.shape
     basis = torch.eye(shape.numel(), dtype=x.dtype).view(-1, *shape)
-    columns = [layer.activations(x, one).flatten(1) for one in basis]
-    return torch.stack(columns, -1).detach()
+    columns = [layer.activations(x, matrix)[0].flatten() for matrix in basis]
+    return torch.stack(columns, dim=-1).detach()
 
 
 def assert_moments(samples, mean, cov, bound=5.0):
     """Mean and covariance of Gaussian ``samples`` ``(N, D)`` within ``bound`` standard errors."""
-    n = len(samples)
+    n_samples = len(samples)
     var = cov.diagonal()
-    assert ((samples.mean(0) - mean).abs() / (var / n).sqrt()).max() < bound
-    error = ((var[:, None] * var + cov.square()) / n).sqrt()
-    assert ((torch.cov(samples.T) - cov).abs() / error).max() < bound
+    error_of_mean = (var / n_samples).sqrt()
+    assert ((samples.mean(0) - mean).abs() / error_of_mean).max() < bound
+    error_of_cov = ((var[:, None] * var + cov.square()) / n_samples).sqrt()
+    assert ((torch.cov(samples.T) - cov).abs() / error_of_cov).max() < bound
 
 
 @CASES
@@ -131,7 +142,8 @@ def test_draws_of_the_weights_and_their_mean_are_those_of_the_dense_gaussian(met
     layer = make(method, kind)
     mean, cov = dense_gaussian(layer)
     with torch.no_grad():
-        assert_moments(layer.draw_matrices(N_DRAWS, seeded(2)).flatten(1), mean, cov)
+        draws = layer.draw_matrices(N_DRAWS, seeded(2)).flatten(1)
+        assert_moments(draws, mean, cov)
         torch.testing.assert_close(layer.mean_matrix().flatten(), mean)
 
 
@@ -142,12 +154,15 @@ def test_an_example_has_the_covariance_between_units_or_channels_at_every_place(
     layer = make(method, kind)
     x = inputs(kind)
     mean, cov = dense_gaussian(layer)
-    A = design(layer, x)[0]
+    A = design(layer, x)
+    y_mean = A @ mean
+    y_cov = A @ cov @ A.T
     with torch.no_grad():
-        y = layer(x.expand(N_DRAWS, *x.shape[1:]), "per_example", seeded(3))
-    for place in range(4 if kind == "conv" else 1):
-        at = torch.tensor([place, 4 + place]) if kind == "conv" else torch.arange(2)
-        assert_moments(y.flatten(1)[:, at], (A @ mean)[at], (A @ cov @ A.T)[at][:, at])
+        y = layer(x.expand(N_DRAWS, *x.shape[1:]), "per_example", seeded(3)).flatten(1)
+    n_places = 4 if kind == "conv" else 1
+    for place in range(n_places):
+        outputs = [place, n_places + place]  # of both units or channels there
+        assert_moments(y[:, outputs], y_mean[outputs], y_cov[outputs][:, outputs])
 
 
 @pytest.mark.parametrize("method", ["ELRG", "MNF without flows"])
@@ -162,7 +177,7 @@ def test_a_direction_or_a_factor_moves_all_places_of_an_image_together(method):
         layer.log_sigma2.fill_(-12)
     x = inputs("conv")
     mean, cov = dense_gaussian(layer)
-    A = design(layer, x)[0]
+    A = design(layer, x)
     with torch.no_grad():
         y = layer(x.expand(N_DRAWS, 2, 3, 3), "per_example", seeded(3)).flatten(1)
     assert_moments(y, A @ mean, A @ cov @ A.T)
@@ -194,20 +209,28 @@ def test_noise_on_the_pseudo_data_widens_both_kinds_of_draws_alike():
     layer = started(LAYERS["VMG"], "linear")
     with torch.no_grad():
         layer.raw_alpha.copy_(torch.tensor([60.0, 0.3]))
-        x = inputs("linear")
-        rows = x.expand(N_DRAWS, 1, 3)
-        y = [layer(rows, s, seeded(4))[:, 0] for s in ("per_example", "shared")]
+    x = inputs("linear")
     mean, cov = dense_gaussian(layer)
-    A = design(layer, x)[0]
+    A = design(layer, x)
+    y_mean = A @ mean
+    y_cov = A @ cov @ A.T + cov_of_pseudo_noise(layer, x[0])
+    samples = x.expand(N_DRAWS, 1, 3)
     with torch.no_grad():
-        u = (2 * layer.log_input_std).exp() / 4
-        P = layer.pseudo_x
-        B = layer.pseudo_y
-        gain = torch.linalg.solve(P * u @ P.T + 0.01 * torch.eye(2).double(), P * u)  # (m, K + 1)
-        to_row = torch.cat([x[0], torch.ones(1)]).double() @ gain.T
-        extra = layer.log_alpha[1].exp() * (to_row.square() @ B.square()).diag()
-    for draws in y:
-        assert_moments(draws, A @ mean, A @ cov @ A.T + extra)
+        for sampling in ("per_example", "shared"):
+            draws = layer(samples, sampling, seeded(4))[:, 0]
+            assert_moments(draws, y_mean, y_cov)
+
+
+@torch.no_grad()
+def cov_of_pseudo_noise(layer, x):
+    """What the noise on the pseudo-outputs adds to the covariance of the outputs at ``x (K,)``."""
+    u = (2 * layer.log_input_std).exp() / layer.mu.shape[1]
+    P = layer.pseudo_x
+    gram = P * u @ P.T + vmg.JITTER * torch.eye(len(P)).double()
+    gain = torch.linalg.solve(gram, P * u)  # (m, K + 1)
+    weights = torch.cat([x, torch.ones(1)]).double() @ gain.T  # of each pseudo-output
+    var = weights.square() @ layer.pseudo_y.square()
+    return layer.log_alpha[1].exp() * var.diag()
 
 
 def test_start_values_are_the_published_ones():

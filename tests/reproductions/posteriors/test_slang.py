@@ -26,9 +26,9 @@ def dense_cov(q):
 def test_the_root_of_the_covariance_is_exact(q):
     """The draw is linear in its noise: feed it the unit vectors."""
     at_zero = LowRankPrecision(torch.zeros(5).double(), q.factor, q.diagonal)
-    n = 5
-    noise = torch.randn(n, 5, generator=seeded(4), dtype=torch.float64)
-    root = torch.linalg.solve(noise, at_zero.draw(n, seeded(4)))  # noise @ root.T = draws
+    noise = torch.randn(5, 5, generator=seeded(4), dtype=torch.float64)
+    draws = at_zero.draw(5, seeded(4))
+    root = torch.linalg.solve(noise, draws)  # noise @ root = draws
     torch.testing.assert_close(root.T @ root, dense_cov(q))
 
 
@@ -40,18 +40,26 @@ def test_solve_is_the_dense_one(q):
 def test_a_step_is_the_dense_one(monkeypatch):
     """Keep the two leading eigenvectors of the mixture, put the rest of its diagonal into d."""
     monkeypatch.setattr(slang, "SHARE", 0.2)
-    q = LowRankPrecision(normal(5, seed=1), normal(5, 2, seed=2), normal(5, seed=3).exp())
-    g = normal(7, 5, seed=4)
+    q = LowRankPrecision(
+        mean=normal(5, seed=1),
+        factor=normal(5, 2, seed=2),
+        diagonal=normal(5, seed=3).exp(),
+    )
+    gradients = normal(7, 5, seed=4)
     direction = normal(5, seed=5)
-    precision = normal(5, seed=6).exp()
-    new = slang.updated(q, g, direction, 30, precision, lr=0.1)
-    mixture = 0.8 * q.factor @ q.factor.T + 0.2 * 30 * g.T @ g / 7
+    prior_precision = normal(5, seed=6).exp()
+    n_train = 30
+    new = slang.updated(q, gradients, direction, n_train, prior_precision, lr=0.1)
+
+    fisher = n_train * gradients.T @ gradients / len(gradients)
+    mixture = 0.8 * q.factor @ q.factor.T + 0.2 * fisher
     values, vectors = torch.linalg.eigh(mixture)
-    kept = vectors[:, -2:] * values[-2:] @ vectors[:, -2:].T
-    torch.testing.assert_close(new.factor @ new.factor.T, kept)
-    expected = 0.8 * q.diagonal + 0.2 * precision + (mixture - kept).diagonal()
-    torch.testing.assert_close(new.diagonal, expected)
-    step = torch.linalg.inv(kept + expected.diag()) @ (30 * direction + precision * q.mean)
+    leading = vectors[:, -2:] * values[-2:] @ vectors[:, -2:].T
+    diagonal = 0.8 * q.diagonal + 0.2 * prior_precision + (mixture - leading).diagonal()
+    precision = leading + diagonal.diag()
+    step = torch.linalg.inv(precision) @ (n_train * direction + prior_precision * q.mean)
+    torch.testing.assert_close(new.factor @ new.factor.T, leading)
+    torch.testing.assert_close(new.diagonal, diagonal)
     torch.testing.assert_close(new.mean, q.mean - 0.1 * step)
 
 
@@ -66,45 +74,61 @@ def test_example_gradients_are_those_of_one_example_at_a_time():
     labels = torch.tensor([0, 2, 1, 2])
     gradients = slang.example_gradients(network, cross_entropy, theta, x, labels)
     for i in range(4):
-        loss = cross_entropy(network(x[i : i + 1], "mean"), labels[i : i + 1])
-        expected = torch.autograd.grad(loss, list(network.parameters()))
-        torch.testing.assert_close(gradients[0, i], torch.cat([g.flatten() for g in expected]))
+        loss = cross_entropy(network(x[[i]], "mean"), labels[[i]])
+        of_parameters = torch.autograd.grad(loss, list(network.parameters()))
+        expected = torch.cat([gradient.flatten() for gradient in of_parameters])
+        torch.testing.assert_close(gradients[0, i], expected)
     assert not torch.allclose(gradients[0], gradients[1])
 
 
 def test_a_tempered_posterior_of_classes_has_the_tempered_curvature(monkeypatch):
     """Two equally frequent classes, nothing but biases: along (1, -1) the NLL curves by N / 2."""
     monkeypatch.setattr(slang, "SHARE", 0.05)
-    n = 500
-    labels = torch.arange(500) % 2
+    n_train = 500
     network = mlp((1, 2), Deterministic).double()
     for parameter in network.parameters():
         parameter.data.zero_()
-    settings = {"n_steps": 300, "lr": 0.01, "batch_size": 50, "init_precision": 500.0}
     q = slang.fit_slang(
         network,
-        torch.zeros(n, 1).double(),
-        labels,
+        torch.zeros(n_train, 1).double(),
+        torch.arange(n_train) % 2,
         cross_entropy,
-        **{"generator": seeded(1), "n_samples": 1, "kl_weight": 0.1, **settings},
+        n_steps=300,
+        generator=seeded(1),
+        batch_size=50,
+        n_samples=1,
+        lr=0.01,
+        init_precision=500.0,
+        kl_weight=0.1,
     )
-    along = torch.tensor([0.0, 0, 1, -1]).double() / 2**0.5
-    precision = (q.factor.T @ along).square().sum() + q.diagonal @ along.square()
-    assert precision.item() == pytest.approx(1 + n / 2 / 0.1, rel=0.05)
+    direction = torch.tensor([0.0, 0, 1, -1]).double() / 2**0.5
+    precision = (q.factor.T @ direction).square().sum() + q.diagonal @ direction.square()
+    assert precision.item() == pytest.approx(1 + n_train / 2 / 0.1, rel=0.05)
 
 
 def two_steps(nll, **settings):
-    data = initialise(mlp((2, 1), Deterministic), seeded()), torch.ones(5, 2), torch.zeros(5, 1)
-    return slang.fit_slang(*data, nll, n_steps=2, generator=seeded(), **settings)
+    """The posterior after two steps on five equal examples."""
+    return slang.fit_slang(
+        initialise(mlp((2, 1), Deterministic), seeded()),
+        torch.ones(5, 2),
+        torch.zeros(5, 1),
+        nll,
+        n_steps=2,
+        generator=seeded(),
+        **settings,
+    )
 
 
 def test_a_constant_gradient_is_its_own_average_from_the_first_step_on(monkeypatch):
     """So momentum changes nothing: the average is divided by the weights that it has so far."""
-    means = []
-    for momentum in (0.0, 0.9):
-        monkeypatch.setattr(slang, "MOMENTUM", momentum)
-        means.append(two_steps(lambda output, y: output.sum() / len(y)).mean)
-    torch.testing.assert_close(*means)
+
+    def linear(output, y):
+        return output.sum() / len(y)
+
+    monkeypatch.setattr(slang, "MOMENTUM", 0.0)
+    without_momentum = two_steps(linear).mean
+    monkeypatch.setattr(slang, "MOMENTUM", 0.9)
+    torch.testing.assert_close(two_steps(linear).mean, without_momentum)
 
 
 def test_without_data_the_precision_moves_to_that_of_the_prior():

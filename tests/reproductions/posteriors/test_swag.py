@@ -85,20 +85,20 @@ def line():
 
 def test_momentum_lasts_from_epoch_to_epoch_and_the_model_is_left_at_the_mean(line):
     """An optimiser made anew each epoch would forget it: the first step of all would be as long."""
-    made = []
+    optimizers = []
 
     def optimizer(parameters):
-        made.append(sgd(0.05)(parameters))
-        return made[-1]
+        optimizers.append(sgd(0.05)(parameters))
+        return optimizers[-1]
 
     model = initialise(mlp((1, 1), Deterministic), seeded())
     nll = partial(gaussian_nll, tau=1.0)
     swag = fit_swag(model, *line, nll, **settings(optimizer=optimizer))
-    assert len(made) == 1
+    assert len(optimizers) == 1
     assert swag.n_collected == 20
     predict_swag(swag, model, line[0], 2, generator=seeded(7))
     torch.testing.assert_close(flat(model.parameters()), flat(swag.mean))
-    assert made[0].param_groups[0]["lr"] == pytest.approx(0.025)
+    assert optimizers[0].param_groups[0]["lr"] == pytest.approx(0.025)
 
 
 def test_members_have_the_law_of_their_own_iterates(line):
