@@ -155,6 +155,8 @@ def table(records: list[Record]) -> str:
         "AUROC for permuted columns with the learned noise, minus that of the same network with "
         "independent noise of the same variances.",
         _effects_of_correlations(results),
+        "### Learned vectors minus frozen ones, from the same start",
+        _learned_minus_frozen(results),
         "### What training learned about the noise",
         _learned_noise(results),
     ]
@@ -213,6 +215,23 @@ def _effects_of_correlations(results: ShiftResults) -> str:
             if any(effects):
                 rows.append([method, f"{weight:g}", *(_cell(effect, 3) for effect in effects)])
     return markdown.table(["noise", "KL weight", *map(display_name, results.sets)], rows)
+
+
+def _learned_minus_frozen(results: ShiftResults) -> str:
+    rows = []
+    for weight in KL_WEIGHTS:
+        for method in ("VSD, T = 2", "VSD, T = 8"):
+            for score in MAIN_SCORES[:2]:
+                differences = [
+                    results.difference(
+                        data, method, Setting(kl_weight=weight), score.name, f"{method}, frozen"
+                    )
+                    for data in results.sets
+                ]
+                if any(differences):
+                    cells = [_cell(difference, score.digits) for difference in differences]
+                    rows.append([method, f"{weight:g}", score.title, *cells])
+    return markdown.table(["noise", "KL weight", "score", *map(display_name, results.sets)], rows)
 
 
 def _learned_noise(results: ShiftResults) -> str:
