@@ -11,13 +11,13 @@ from urllib.parse import unquote
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 
-from bdl_lessons.core.files import NOTEBOOKS, ROOT
+from bdl_lessons.core.files import DATA, NOTEBOOKS, ROOT
 from tools import address, metadata, notebook
 from tools.notebook import tags_of
 from tools.timing import on_stage, slide_type
 from tools.web import pictures
 
-_WEB = Path(__file__).with_name("vendor")
+_VENDOR = Path(__file__).with_name("vendor")
 
 
 def write(lesson: Path, folder: Path) -> Path:
@@ -32,14 +32,14 @@ def write(lesson: Path, folder: Path) -> Path:
     from nbconvert import SlidesExporter
 
     no_prompts = {"exclude_input_prompt": True, "exclude_output_prompt": True}
-    template = {"template_name": "deck", "extra_template_basedirs": [str(_WEB)]}
+    template = {"template_name": "deck", "extra_template_basedirs": [str(_VENDOR)]}
     exporter = SlidesExporter(**template, **no_prompts)
     made = notebook.read(lesson)
     pictures.describe(made)
     _prepare(made, lesson)
     pictures.write_files(pictures.make_live(made, "web/panels"), folder / "web" / "panels")
     html, _ = exporter.from_notebook_node(made)
-    shutil.copytree(_WEB, folder / "web", dirs_exist_ok=True)
+    shutil.copytree(_VENDOR, folder / "web", dirs_exist_ok=True)
     html = re.sub(r'(href="\d\d_\w+)\.ipynb', r"\1.html", html)
     ids = {*re.findall(r'\bid="([^"]*)"', html)}  # a section that is not on the stage has none
     here = re.compile(r'<a href="#([^"]*)">(.*?)</a>', re.S)
@@ -50,8 +50,9 @@ def write(lesson: Path, folder: Path) -> Path:
 
 def write_older(lessons: list[Path], folder: Path) -> None:
     """Write the slides that are older than their lesson or than what makes slides and notes."""
-    sources = [*_WEB.parent.rglob("*.*"), *(NOTEBOOKS / "notes").glob("*.md")]
+    sources = [*_VENDOR.parent.rglob("*.*"), *(NOTEBOOKS / "notes").glob("*.md")]
     sources += (ROOT / "bdl_lessons" / "panels").glob("*.py")
+    sources += (DATA / "panels").glob("*.*")
     newest = max(path.stat().st_mtime for path in sources if path.suffix != ".pyc")
     for lesson in lessons:
         page = folder / f"{lesson.stem}.html"

@@ -3,6 +3,7 @@
 import csv
 import functools
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -24,6 +25,7 @@ KEY = {
     number: question.key
     for number, question in enumerate(Lesson(paths(["00"])[0]).record.self_test, start=1)
 }
+TAUGHT = [path for path in paths() if not Lesson(path).is_index]
 LOOP = "    return p_drop * (1 - p_drop)\n\nwhile True:\n    pass"
 FORGED = WRONG + "\n\nfrom bdl_lessons import exercises\nexercises.score = lambda number: 4"
 
@@ -156,6 +158,44 @@ def test_the_self_test_replies_to_each_letter(capsys):
         assert names["points"] == 3 * (choices is spelled)
         assert said in shown
         assert "](" not in shown
+
+
+def released(notebook):
+    """The sources of the cells that students get, by name: nbgrader takes out what is marked."""
+    marked = re.compile(r"^[^\n]*BEGIN (SOLUTION|HIDDEN TESTS).*?END \1[^\n]*$", re.S | re.M)
+    return {cell.id: marked.sub("", cell.source) for cell in notebook.cells}
+
+
+@pytest.mark.parametrize("lesson", TAUGHT, ids=lambda path: path.name[:2])
+def test_neither_key_nor_reasons_nor_solutions_reach_students(lesson):
+    record = Lesson(lesson).record
+    taught = nbformat.read(lesson, 4)
+    lines_of_the_lesson = {line for cell in taught.cells for line in cell.source.splitlines()}
+    given = released(source_of(lesson))
+    assert given["test-choices"].splitlines() == assignments.SELF_TEST.splitlines()[:1]
+    assert given["choices"] == "choices = {1: '', 2: '', 3: '', 4: '', 5: ''}  # a letter for each"
+    text = "\n".join(given.values())
+    for question in record.self_test:
+        assert question.text in text
+        for option in question.options:
+            assert option.text in text
+            assert option.reason not in text
+    if record.open_question:
+        assert given["open-answer"] == ""
+        assert record.open_question.model_answer not in text
+    for exercise in grader.of_lesson(record.number):
+        answer = given[f"answer-{exercise.number.replace('.', '-')}"]
+        assert set(answer.splitlines()) <= lines_of_the_lesson, "the stub and nothing else"
+
+
+def test_a_configuration_that_a_teacher_changed_is_kept(tmp_path):
+    (lesson,) = paths(["00"])
+    configuration = tmp_path / "nbgrader_config.py"
+    assignments.write(lesson, tmp_path)
+    assert configuration.read_text() == assignments.CONFIGURATION
+    configuration.write_text("# of the teacher")
+    assignments.write(lesson, tmp_path)
+    assert configuration.read_text() == "# of the teacher"
 
 
 @pytest.mark.classroom

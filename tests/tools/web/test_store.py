@@ -102,3 +102,21 @@ def test_a_page_needs_no_other_file(tmp_path):
     for address in map("".join, re.findall(r"""(?:src|href)=["']([^"']*)|url\(([^)]*)""", html)):
         assert address.startswith(("data:", "#"))
     assert 'alt="Left: red points' in html
+
+
+@pytest.mark.parametrize("part", ["panels", "published", "results"])
+def test_other_data_make_the_recording_again(tmp_path, monkeypatch, part):
+    array = tmp_path / "data" / part / "an_array.npz"
+    array.parent.mkdir(parents=True)
+    array.write_bytes(b"0.1")
+    monkeypatch.setattr(store, "DATA", tmp_path / "data")
+    recorded = []
+    real_record = store.record
+    monkeypatch.setattr(store, "record", lambda panel: recorded.append(1) or real_record(panel))
+    for content, n_recorded in ((b"0.1", 1), (b"0.1", 1), (b"0.2", 2)):
+        array.write_bytes(content)
+        store.load.cache_clear()
+        store.load("many-networks", tmp_path)
+        assert len(recorded) == n_recorded
+    (kept,) = tmp_path.glob("*.recording")
+    assert kept.stat().st_size > 0
