@@ -244,7 +244,7 @@ def test_it_says_what_it_begins_and_how_long_it_took(course, capsys):
 @pytest.mark.parametrize("version", [(3, 10, 9), (3, 14, 0)])
 def test_an_unsupported_python_is_told_which_are(course, monkeypatch, version):
     monkeypatch.setattr(install.sys, "version_info", version)
-    with pytest.raises(SystemExit, match="Python 3.11, 3.12 or 3.13 is needed, found: "):
+    with pytest.raises(SystemExit, match=r"Python 3\.11, 3\.12 or 3\.13 is needed, found: "):
         course.install("lessons.lock")
     assert not course.venv.exists()
 
