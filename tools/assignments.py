@@ -2,8 +2,9 @@
 
 An answer cell holds the stub with the reference behind it, between the marks that nbgrader takes
 out; the locked test cell after it has a point for each check. The self-test comes first, a point a
-question; it is also written as a sheet to print. The open question comes last, is graded by hand
-and has the model answer, which students do not see.
+question; it is also written as a sheet to print. A cell without points tells whoever validates the
+notebook how much of it was attempted. The open question comes last, is graded by hand and has the
+model answer, which students do not see.
 """
 
 from __future__ import annotations
@@ -54,6 +55,27 @@ replies = [said.get(pair, "no such option") for pair in letters.items()]
 print(*(f"{{n}}. {{reply}}" for n, reply in enumerate(replies, 1)), sep="\\n")
 sum(reply.startswith("right") for reply in replies)
 ### END HIDDEN TESTS"""
+PROGRESS = """\
+# Validate shows how much is still open. No points depend on this cell.
+import ast, inspect, sys
+
+def is_open(answer):
+    try:
+        function = ast.parse(inspect.getsource(inspect.unwrap(answer))).body[0]
+        code = function.body[bool(ast.get_docstring(function)):]
+    except Exception:  # it is no longer the function that was handed out
+        return answer is None
+    return not code or ast.unparse(code[0]) == "raise NotImplementedError"
+
+answers = [globals().get(name) for name in {names}]
+letters = choices.values() if isinstance(globals().get("choices"), dict) else []
+n_attempted = sum(not is_open(answer) for answer in answers)
+n_answered = sum(bool(letter) for letter in letters)
+print(
+    f"{{n_attempted}} of {{len(answers)}} exercises attempted, "
+    f"{{n_answered}} of {n_questions} questions of the self-test answered.",
+    file=sys.stdout if (n_attempted, n_answered) == (len(answers), {n_questions}) else sys.stderr,
+)"""
 SHEET = """\
 <!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title>
@@ -102,6 +124,7 @@ def source(lesson: NotebookNode, record: LessonRecord) -> NotebookNode:
             cells += _task(next(exercises), cell.source)
         elif "task" in tags_of(cell):  # the rest of a task
             cells.append(_given(new_markdown_cell(cell.source), f"text-{len(cells)}"))
+    cells.append(_progress(lesson, n_questions=len(record.self_test)))
     if record.open_question:
         cells += _open_question(record)
     assignment = new_notebook(metadata=lesson.metadata)
@@ -150,7 +173,7 @@ def _self_test(record: LessonRecord) -> list[NotebookNode]:
 def _task(exercise: grader.Exercise, stub: str) -> list[NotebookNode]:
     """The answer cell of an exercise, and its test cell."""
     name = exercise.number.replace(".", "-")
-    function = next(part for part in ast.parse(stub).body if isinstance(part, ast.FunctionDef))
+    function = _function_of(stub)
     call = f"{exercise.solution.__name__}({ast.unparse(function.args)})"
     shown = f"{_reference(exercise.solution)}\n\nreturn {call}"
     behind = indent(f"### BEGIN SOLUTION\n{shown}\n### END SOLUTION", "    ")
@@ -160,6 +183,23 @@ def _task(exercise: grader.Exercise, stub: str) -> list[NotebookNode]:
         _given(new_code_cell(answer), f"answer-{name}", solution=True, locked=False),
         _given(new_code_cell(test), f"test-{name}", grade=True, points=len(exercise.criteria)),
     ]
+
+
+def _function_of(stub: str) -> ast.FunctionDef:
+    """The function that a cell tagged ``exercise`` hands out."""
+    return next(part for part in ast.parse(stub).body if isinstance(part, ast.FunctionDef))
+
+
+def _progress(lesson: NotebookNode, n_questions: int) -> NotebookNode:
+    """The cell that says how many exercises were attempted and how many questions answered.
+
+    It fails while something is open, by a line on stderr, since nbgrader's *Validate* shows nothing
+    of what passes. It has no points, so that it changes none.
+    """
+    stubs = [cell.source for cell in lesson.cells if "exercise" in tags_of(cell)]
+    names = [_function_of(stub).name for stub in stubs]
+    source = PROGRESS.format(names=names, n_questions=n_questions)
+    return _given(new_code_cell(source), "progress", grade=True, points=0)
 
 
 def _reference(solution: grader.Answer) -> str:

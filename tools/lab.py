@@ -132,9 +132,7 @@ def main() -> None:
         print("    Give yours another name, and the next start puts the new one beside it.")
     if leave_home():
         place = INSTEAD_OF_HOME.relative_to(ROOT)
-        print(
-            f"Your home cannot be written: JupyterLab and matplotlib keep their files in {place}."
-        )
+        print(f"Your home cannot be written: Jupyter and matplotlib keep their files in {place}.")
     command = [sys.executable, "-m", "jupyterlab", *with_flags(sys.argv[1:])]
     command.append(f"{COPIES.name}/00_start_here.ipynb")
     sys.stdout.flush()

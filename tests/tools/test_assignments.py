@@ -2,6 +2,7 @@
 
 import csv
 import functools
+import linecache
 import os
 import re
 import subprocess
@@ -30,13 +31,13 @@ LOOP = "    return p_drop * (1 - p_drop)\n\nwhile True:\n    pass"
 FORGED = WRONG + "\n\nfrom bdl_lessons import exercises\nexercises.score = lambda number: 4"
 
 
-def nbgrader(folder, *arguments):
+def nbgrader(folder, *arguments, output="stderr"):
     command = [sys.executable, "-m", "nbgrader", *arguments]
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # it calls alembic
     where = {"cwd": folder, "env": os.environ | {"PATH": path}}
     done = subprocess.run(command, capture_output=True, text=True, timeout=900, **where)
     assert done.returncode == 0, done.stderr
-    return done.stderr
+    return getattr(done, output)
 
 
 def source_of(path):
@@ -160,6 +161,9 @@ def test_the_self_test_replies_to_each_letter(capsys):
         assert "](" not in shown
 
 
+MARKED_SOLUTION = re.compile(r" *### BEGIN SOLUTION.*### END SOLUTION", re.S)
+
+
 def released(notebook):
     """The sources of the cells that students get, by name: nbgrader takes out what is marked."""
     marked = re.compile(r"^[^\n]*BEGIN (SOLUTION|HIDDEN TESTS).*?END \1[^\n]*$", re.S | re.M)
@@ -196,6 +200,82 @@ def test_a_configuration_that_a_teacher_changed_is_kept(tmp_path):
     configuration.write_text("# of the teacher")
     assignments.write(lesson, tmp_path)
     assert configuration.read_text() == "# of the teacher"
+
+
+def told_by_progress(notebook, capsys, choices):
+    """What the cell without points says of the answers of a notebook, and whether it fails."""
+    names = {}
+    for cell in notebook.cells:
+        if cell.id.startswith(("first", "answer-")):
+            run_as_a_cell(cell, names)
+    names["choices"] = choices
+    capsys.readouterr()
+    run_as_a_cell(cell_of(notebook, "progress"), names)
+    said = capsys.readouterr()
+    return said.out or said.err, bool(said.err)
+
+
+def run_as_a_cell(cell, names):
+    """Run it as a kernel does, where ``inspect`` finds the source of its functions."""
+    file = f"<{cell.id} {id(cell)}>"
+    linecache.cache[file] = (len(cell.source), None, cell.source.splitlines(True), file)
+    exec(compile(cell.source, file, "exec"), names)
+
+
+@pytest.mark.parametrize("lesson", TAUGHT, ids=lambda path: path.name[:2])
+def test_validate_says_how_many_exercises_were_attempted(lesson, capsys):
+    made = source_of(lesson)
+    assert cell_of(made, "progress").metadata["nbgrader"]["points"] == 0
+    answers = [cell for cell in made.cells if cell.id.startswith("answer-")]
+    n = len(answers)
+    solved = told_by_progress(made, capsys, KEY)
+    all_said = f"{n} of {n} exercises attempted, 5 of 5 questions of the self-test answered.\n"
+    assert solved == (all_said, False), "the solutions pass, and so does the cell"
+    for cell in answers:
+        cell.source = MARKED_SOLUTION.sub("    raise NotImplementedError", cell.source)
+    nothing = f"0 of {n} exercises attempted, 0 of 5 questions of the self-test answered.\n"
+    assert told_by_progress(made, capsys, dict.fromkeys(KEY, "")) == (nothing, True)
+    answers[0].source = answers[0].source.replace("    raise", "    return 1\n    raise")
+    one = f"1 of {n} exercises attempted, 2 of 5 questions of the self-test answered.\n"
+    assert told_by_progress(made, capsys, {1: "A", 2: "C", 3: ""}) == (one, True)
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_attempted"),
+    [
+        (None, False),
+        ("def mask_variance(p_drop):\n    'Only this.'", False),
+        ("def mask_variance(p_drop):\n    raise NotImplementedError", False),
+        ("def mask_variance(p_drop):\n    raise NotImplementedError('later')", True),
+        ("mask_variance = lambda p_drop: 0", True),
+        ("import math\nmask_variance = math.sqrt", True),
+        ("mask_variance = 4", True),
+    ],
+)
+def test_what_is_handed_in_is_counted_whatever_it_is(answer, is_attempted, capsys):
+    made = source_of(paths(["00"])[0])
+    if answer is None:
+        made.cells.remove(cell_of(made, CELL))
+    else:
+        cell_of(made, CELL).source = answer
+    said, fails = told_by_progress(made, capsys, choices=None)
+    assert said.startswith(f"{int(is_attempted)} of 1 exercises attempted, 0 of 5 questions")
+    assert fails
+
+
+@pytest.mark.classroom
+def test_validate_tells_an_untouched_notebook_from_a_finished_one(course, submitted):
+    def said(notebook):
+        nbformat.write(notebook, course / NAME)
+        return " ".join(nbgrader(course, "validate", NAME, output="stdout").split())
+
+    release = course / "release" / "lesson00" / NAME
+    untouched = said(handed_in(release))
+    assert "VALIDATION FAILED ON 2 CELL(S)" in untouched
+    assert "0 of 1 exercises attempted, 0 of 5 questions of the self-test answered." in untouched
+    finished = said(handed_in(release, RIGHT, choices=KEY))
+    assert "Success! Your notebook passes all the tests." in finished
+    assert "attempted" not in finished
 
 
 @pytest.mark.classroom
