@@ -93,8 +93,10 @@ h2 {{ break-before: page }}
 def write(lesson: Path, folder: Path) -> Path:
     """Write the assignment of a lesson, and its sheet, into the folder of an nbgrader course.
 
-    The configuration of the course is written if it has none. Returns the instructor's notebook,
-    ``folder/source/lesson05/<name of the notebook>.ipynb``.
+    The configuration of the course is written if it has none.
+
+    Returns:
+        The instructor's notebook, ``folder/source/lesson05/<name of the notebook>.ipynb``.
     """
     record = Lesson(lesson).record
     name = f"lesson{record.number}"
@@ -135,18 +137,22 @@ def source(lesson: NotebookNode, record: LessonRecord) -> NotebookNode:
 def sheet(record: LessonRecord) -> str:
     """The self-test to print: questions and options, and the answers on a page of their own."""
     title = f"{record.number} · {record.title}"
-    numbered = list(enumerate(record.self_test, start=1))
-    asked = [selftest.unanswered(number, question) for number, question in numbered]
-    answers = [f"{n}. {question.key}: {_right(question).reason}" for n, question in numbered]
-    text = "\n\n".join([f"# {title}", "Name:", *asked, "## Answers", "\n".join(answers)])
+    questions = []
+    answers = []
+    for number, question in enumerate(record.self_test, start=1):
+        questions.append(selftest.unanswered(number, question))
+        answers.append(f"{number}. {question.key}: {_right(question).reason}")
+    paragraphs = [f"# {title}", "Name:", *questions, "## Answers", "\n".join(answers)]
+    text = "\n\n".join(paragraphs)
     body = _LINK.sub(r"\1", text)
-    body = re.sub(r"\$\$(.+?)\$\$", lambda found: mathml(found[1], "block"), body, flags=re.S)
-    body = re.sub(r"\$(.+?)\$", lambda found: mathml(found[1], "inline"), body, flags=re.S)
+    body = re.sub(r"\$\$(.+?)\$\$", lambda match: mathml(match[1], "block"), body, flags=re.S)
+    body = re.sub(r"\$(.+?)\$", lambda match: mathml(match[1], "inline"), body, flags=re.S)
     html = MarkdownIt("commonmark", {"html": True}).enable("table").render(body)
     return SHEET.format(title=escape(title), body=html)
 
 
 def _right(question: Question) -> Option:
+    """The option that is right."""
     return question.options[LETTERS.index(question.key)]
 
 
@@ -205,17 +211,34 @@ def _progress(lesson: NotebookNode, n_questions: int) -> NotebookNode:
 def _reference(solution: grader.Answer) -> str:
     """The source of a reference solution with what it uses of its module, so that it runs."""
     module = inspect.getsource(inspect.getmodule(solution))
-    owner = {}
-    for node in ast.parse(module).body:
-        bound = [node, *getattr(node, "names", []), *getattr(node, "targets", [])]
-        owner |= {getattr(b, key, None): node for b in bound for key in ("name", "asname", "id")}
-    needed = [owner[solution.__name__]]
-    for node in needed:  # it grows
-        names = [part for part in ast.walk(node) if isinstance(part, ast.Name)]
-        used = {n.id for n in names} - {n.id for n in names if isinstance(n.ctx, ast.Store)}
-        needed += {owner[name] for name in used & owner.keys()} - {*needed}
-    parts = sorted(needed, key=lambda node: node.lineno)
-    return "\n\n".join(ast.get_source_segment(module, node) for node in parts)
+    statement_of: dict[str, ast.stmt] = {}
+    for statement in ast.parse(module).body:
+        for name in _bound_by(statement):
+            statement_of[name] = statement
+    needed = [statement_of[solution.__name__]]
+    for statement in needed:  # it grows
+        for name in _used_by(statement) & statement_of.keys():
+            if statement_of[name] not in needed:
+                needed.append(statement_of[name])
+    needed.sort(key=lambda statement: statement.lineno)
+    return "\n\n".join(ast.get_source_segment(module, statement) for statement in needed)
+
+
+def _bound_by(statement: ast.stmt) -> set[str]:
+    """The names that a statement of a module binds."""
+    if isinstance(statement, ast.FunctionDef | ast.ClassDef):
+        return {statement.name}
+    if isinstance(statement, ast.Import | ast.ImportFrom):
+        return {alias.asname or alias.name for alias in statement.names}
+    targets = getattr(statement, "targets", [])
+    return {target.id for target in targets if isinstance(target, ast.Name)}
+
+
+def _used_by(statement: ast.stmt) -> set[str]:
+    """The names that a statement reads and does not bind inside itself."""
+    names = [node for node in ast.walk(statement) if isinstance(node, ast.Name)]
+    bound = {name.id for name in names if isinstance(name.ctx, ast.Store)}
+    return {name.id for name in names} - bound
 
 
 def _open_question(record: LessonRecord) -> list[NotebookNode]:
@@ -236,8 +259,15 @@ def _open_question(record: LessonRecord) -> list[NotebookNode]:
 
 def _given(cell: NotebookNode, name: str, **flags: bool | int) -> NotebookNode:
     """The cell with what nbgrader asks of it; locked unless ``flags`` say otherwise."""
-    named = {"schema_version": 3, "grade_id": name, "cell_type": cell.cell_type}
-    default = {"task": False, "grade": False, "solution": False, "locked": True}
     cell.id = name
-    cell.metadata["nbgrader"] = named | default | flags
+    cell.metadata["nbgrader"] = {
+        "schema_version": 3,
+        "grade_id": name,
+        "cell_type": cell.cell_type,
+        "task": False,
+        "grade": False,
+        "solution": False,
+        "locked": True,
+        **flags,
+    }
     return cell

@@ -51,16 +51,16 @@ def cell_of(notebook, name):
 
 def handed_in(release, body=None, test=None, drop=(), choices=None):
     """The notebook of a student who wrote ``body``, and changed or deleted other cells."""
-    made = nbformat.read(release, 4)
+    submission = nbformat.read(release, 4)
     if body:
-        answer = cell_of(made, CELL)
+        answer = cell_of(submission, CELL)
         answer.source = answer.source.replace("    raise NotImplementedError", body)
     if test:
-        cell_of(made, "test-00-1").source = test
+        cell_of(submission, "test-00-1").source = test
     if choices:
-        cell_of(made, "choices").source = f"choices = {choices}"
-    made.cells = [cell for cell in made.cells if cell.id not in drop]
-    return made
+        cell_of(submission, "choices").source = f"choices = {choices}"
+    submission.cells = [cell for cell in submission.cells if cell.id not in drop]
+    return submission
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +78,7 @@ def course(tmp_path_factory):
 @pytest.fixture(scope="module")
 def submitted(course):
     release = course / "release" / "lesson00" / NAME
-    made = {
+    notebooks = {
         "right": handed_in(release, RIGHT),
         "chooser": handed_in(release, choices=KEY | {1: "E", 2: None}),
         "half": handed_in(release, HALF),
@@ -89,11 +89,11 @@ def submitted(course):
         "remover": handed_in(release, RIGHT, drop=("test-00-1",)),
         "endless": handed_in(release, LOOP),
     }
-    for student, notebook in made.items():
+    for student, notebook in notebooks.items():
         folder = course / "submitted" / student / "lesson00"
         folder.mkdir(parents=True)
         nbformat.write(notebook, folder / NAME)
-    return made
+    return notebooks
 
 
 @pytest.mark.classroom
@@ -127,16 +127,16 @@ def test_every_exercise_has_its_cells_and_points(lesson):
     if lesson.name.startswith("90"):
         return
     taught = nbformat.read(lesson, 4)
-    made = source_of(lesson)
-    given = {cell.id: cell for cell in made.cells}
-    assert len(given) == len(made.cells)
-    assert ("open-answer" in given) == (made.cells[-1].id == "open-answer")
+    assignment = source_of(lesson)
+    given = {cell.id: cell for cell in assignment.cells}
+    assert len(given) == len(assignment.cells)
+    assert ("open-answer" in given) == (assignment.cells[-1].id == "open-answer")
     assert "are equations of the lesson" in given["t"].source
     imports = next(cell.source for cell in taught.cells if cell.cell_type == "code")
     assert imports.startswith(given["first"].source), "and so it installs what the lesson does"
     exec(given["first"].source, names := {})
     assert {"exercise", "hint"} <= names.keys()
-    assert ("08.4, in formulas" in str(made)) == (lesson.name[:2] == "08")
+    assert ("08.4, in formulas" in str(assignment)) == (lesson.name[:2] == "08")
     assert given["test-choices"].metadata["nbgrader"]["points"] == selftest.N_QUESTIONS
     for exercise in grader.of_lesson(lesson.name[:2]):
         name = exercise.number.replace(".", "-")
@@ -224,20 +224,20 @@ def run_as_a_cell(cell, names):
 
 @pytest.mark.parametrize("lesson", TAUGHT, ids=lambda path: path.name[:2])
 def test_validate_says_how_many_exercises_were_attempted(lesson, capsys):
-    made = source_of(lesson)
-    assert cell_of(made, "progress").metadata["nbgrader"]["points"] == 0
-    answers = [cell for cell in made.cells if cell.id.startswith("answer-")]
+    assignment = source_of(lesson)
+    assert cell_of(assignment, "progress").metadata["nbgrader"]["points"] == 0
+    answers = [cell for cell in assignment.cells if cell.id.startswith("answer-")]
     n = len(answers)
-    solved = told_by_progress(made, capsys, KEY)
+    solved = told_by_progress(assignment, capsys, KEY)
     all_said = f"{n} of {n} exercises attempted, 5 of 5 questions of the self-test answered.\n"
     assert solved == (all_said, False), "the solutions pass, and so does the cell"
     for cell in answers:
         cell.source = MARKED_SOLUTION.sub("    raise NotImplementedError", cell.source)
     nothing = f"0 of {n} exercises attempted, 0 of 5 questions of the self-test answered.\n"
-    assert told_by_progress(made, capsys, dict.fromkeys(KEY, "")) == (nothing, True)
+    assert told_by_progress(assignment, capsys, dict.fromkeys(KEY, "")) == (nothing, True)
     answers[0].source = answers[0].source.replace("    raise", "    return 1\n    raise")
     one = f"1 of {n} exercises attempted, 2 of 5 questions of the self-test answered.\n"
-    assert told_by_progress(made, capsys, {1: "A", 2: "C", 3: ""}) == (one, True)
+    assert told_by_progress(assignment, capsys, {1: "A", 2: "C", 3: ""}) == (one, True)
 
 
 @pytest.mark.parametrize(
@@ -253,12 +253,12 @@ def test_validate_says_how_many_exercises_were_attempted(lesson, capsys):
     ],
 )
 def test_what_is_handed_in_is_counted_whatever_it_is(answer, is_attempted, capsys):
-    made = source_of(paths(["00"])[0])
+    assignment = source_of(paths(["00"])[0])
     if answer is None:
-        made.cells.remove(cell_of(made, CELL))
+        assignment.cells.remove(cell_of(assignment, CELL))
     else:
-        cell_of(made, CELL).source = answer
-    said, fails = told_by_progress(made, capsys, choices=None)
+        cell_of(assignment, CELL).source = answer
+    said, fails = told_by_progress(assignment, capsys, choices=None)
     assert said.startswith(f"{int(is_attempted)} of 1 exercises attempted, 0 of 5 questions")
     assert fails
 
@@ -282,14 +282,14 @@ def test_validate_tells_an_untouched_notebook_from_a_finished_one(course, submit
 def test_submitted_notebooks_become_a_table(course, submitted, tmp_path, monkeypatch):
     folder = tmp_path / "in"
     release = course / "release" / "lesson00" / NAME
-    made = {student: submitted[student] for student in ("half", "empty", "endless")} | {
+    notebooks = {student: submitted[student] for student in ("half", "empty", "endless")} | {
         "dead": handed_in(release, "    import os\n    os._exit(1)"),
         "loud": handed_in(release, f"    import warnings\n    warnings.warn('loud')\n{RIGHT}"),
         "slow": handed_in(release, "    return time.sleep(60)\n\nimport time"),
         "void": handed_in(release, drop=(CELL,)),
     }
-    made["loud"].metadata.kernelspec.name = "of-the-student"
-    for student, notebook in made.items():
+    notebooks["loud"].metadata.kernelspec.name = "of-the-student"
+    for student, notebook in notebooks.items():
         path = folder / student / NAME
         path.parent.mkdir(parents=True)
         nbformat.write(notebook, path)

@@ -9,15 +9,15 @@ from tools import notebook, slides
 @pytest.fixture
 def page(lesson, lesson_path, tmp_path):
     """The slides of a small lesson with a live panel."""
-    made = lesson("hidden = 1", "shown = 1", "skipped = 1", "spoken = 1")
-    cells = {cell.source: cell for cell in made.cells}
+    taught = lesson("hidden = 1", "shown = 1", "skipped = 1", "spoken = 1")
+    cells = {cell.source: cell for cell in taught.cells}
     cells["hidden = 1"].metadata["tags"] = ["hide-input"]
     cells["skipped = 1"].metadata["slideshow"]["slide_type"] = "skip"
     cells["spoken = 1"].metadata["slideshow"]["slide_type"] = "notes"
     cells["panel"].outputs[0].data["text/plain"] = "<panel many-networks: n_networks=1>"
     links = "[here](#Spot-the-bug) [next](02_next.ipynb#Recap) [page](https://x.org/02_a.ipynb)"
-    made.cells[1].source += f" {links}"
-    notebook.write(lesson_path, notebook.text(made))
+    taught.cells[1].source += f" {links}"
+    notebook.write(lesson_path, notebook.text(taught))
     return slides.write(lesson_path, tmp_path / "new" / "slides")
 
 
@@ -38,8 +38,8 @@ def test_slides_are_those_of_the_lesson_without_hidden_code_and_notes_are_for_th
 
 def test_links_lead_to_slides_and_everything_that_a_page_loads_lies_beside_it(page):
     text = page.read_text()
-    found = re.findall(r'<a href="([^"]*)">', text)
-    assert found == ["#Spot-the-bug", "02_next.html#Recap", "https://x.org/02_a.ipynb"]
+    links = re.findall(r'<a href="([^"]*)">', text)
+    assert links == ["#Spot-the-bug", "02_next.html#Recap", "https://x.org/02_a.ipynb"]
     assert '<h2 id="Spot-the-bug">' in text
     loaded = re.findall(r'<(?:link|script|img|figure)[^>]* (?:data-src|src|href)="([^"]*)"', text)
     assert {"web/panels/many-networks.js", "web/panels/many-networks.png"} <= {*loaded}
@@ -51,10 +51,10 @@ def test_links_lead_to_slides_and_everything_that_a_page_loads_lies_beside_it(pa
 
 
 def test_a_fragment_appears_on_the_slide_of_the_cell_before_it(lesson, lesson_path, tmp_path):
-    made = lesson("first = 1", "later = 1")
-    cells = {cell.source: cell for cell in made.cells}
+    taught = lesson("first = 1", "later = 1")
+    cells = {cell.source: cell for cell in taught.cells}
     cells["later = 1"].metadata["slideshow"]["slide_type"] = "fragment"
-    notebook.write(lesson_path, notebook.text(made))
+    notebook.write(lesson_path, notebook.text(taught))
     text = slides.write(lesson_path, tmp_path / "slides").read_text()
     (fragment,) = re.findall(r'<div class="fragment">(.*?)</div>\s*</section>', text, re.DOTALL)
     assert code("later") in fragment

@@ -25,14 +25,14 @@ def coarse(panel):
 
 def played(recording, setting):
     """What the player puts together at a setting, given as places on the web grid."""
-    found = {}
+    drawn = {}
     for key, field in recording.fields.items():
         place = 0
         for control in field.controls:
             place = place * len(recording.controls[control]["texts"]) + setting[control]
         if (value := field.table[field.at[place]]) is not None:
-            found[key] = value
-    return found
+            drawn[key] = value
+    return drawn
 
 
 @pytest.mark.parametrize("name", store.names())
@@ -43,19 +43,19 @@ def test_every_panel_can_be_recorded(name):
     sizes = [len(control.web or control.values) for control in panel.controls.values()]
     assert math.prod(sizes) <= MOST_SETTINGS
     small = coarse(panel)
-    made = record(small)
+    recorded = record(small)
     scene = Scene(small)
-    assert (made.still, made.alt) == (scene.still, small.alt)
+    assert (recorded.still, recorded.alt) == (scene.still, small.alt)
     for places in itertools.islice(itertools.product(range(2), repeat=len(sizes)), 8):
         setting = {
             key: control.web[place]
             for (key, control), place in zip(small.controls.items(), places, strict=True)
         }
-        frame = played(made, places)
+        frame = played(recorded, places)
         assert frame == scene.frame(setting)
         text = "".join(value for key, value in frame.items() if key.startswith("readout."))
         assert text == panel.render(**setting).readout
-    assert made.script().isascii()
+    assert recorded.script().isascii()
 
 
 def test_the_web_grid_of_lesson_02_has_the_optimum():
