@@ -70,6 +70,8 @@ def test_a_changed_lock_concerns_those_that_include_it(course):
     assert course.install("lessons.lock") == []
     assert course.install("workshop.lock")
     (course.root / "lessons.lock").write_text("one==1.1\n")
+    assert course.install("workshop.lock")
+    (course.root / "lessons.lock").write_text("one==1.2\n")
     assert course.install("lessons.lock")
     assert course.install("workshop.lock")
 
@@ -171,6 +173,21 @@ def test_a_write_that_is_interrupted_leaves_no_half_written_stamp(course, monkey
     assert not (course.venv / "installed.json").exists()
     assert course.install("lessons.lock")
     assert (course.venv / "installed.json").read_text() == stamp
+
+
+def test_the_stamp_is_written_elsewhere_and_then_put_in_its_place(course, monkeypatch):
+    written = []
+    real_write = Path.write_text
+
+    def write(path, text, **options):
+        written.append(path.name)
+        return real_write(path, text, **options)
+
+    monkeypatch.setattr(Path, "write_text", write)
+    course.install("lessons.lock")
+    assert len(written) == 1
+    assert written != ["installed.json"]
+    assert (course.venv / "installed.json").exists()
 
 
 @pytest.mark.parametrize("length", [0, 1, 20, 60])

@@ -206,7 +206,7 @@ def answer(process, address, seconds=180):
     raise AssertionError("JupyterLab did not start")
 
 
-def test_jupyterlab_starts_on_a_copy_with_the_settings_of_the_course(monkeypatch):
+def test_jupyterlab_starts_on_a_copy_with_the_settings_of_the_course(monkeypatch, capsys):
     started = []
     monkeypatch.setattr(lab, "copy_lessons", lambda: [])
     monkeypatch.setattr(lab, "leave_home", lambda: [])
@@ -214,6 +214,7 @@ def test_jupyterlab_starts_on_a_copy_with_the_settings_of_the_course(monkeypatch
     monkeypatch.setattr(lab.os, "execv", lambda program, words: started.extend(words))
     monkeypatch.setattr(lab.os, "chdir", lambda folder: None)
     lab.main()
+    assert capsys.readouterr().out == "", "there is nothing to say"
     assert started[1:3] == ["-m", "jupyterlab"]
     assert started[-2:] == ["--port=1", "my_lessons/00_start_here.ipynb"]
     assert f"--LabApp.app_settings_dir={lab.SETTINGS}" in started
