@@ -44,14 +44,14 @@ def _a_folder(folder: Path) -> Path:
 Folder = Annotated[Path, typer.Option(help="Where to", callback=_a_folder)]
 
 
-def _told(wrong: list[str]) -> None:
+def _report(problems: list[str]) -> None:
     """Say what is wrong, and leave with 1 if anything is."""
-    for line in wrong:
-        typer.echo(line)
-    raise typer.Exit(int(bool(wrong)))
+    for problem in problems:
+        typer.echo(problem)
+    raise typer.Exit(1 if problems else 0)
 
 
-def _shown(work: Iterable, total: int | None = None) -> Iterable:
+def _with_bar(work: Iterable, total: int | None = None) -> Iterable:
     """Work with a bar of its progress and the time that remains, in a terminal."""
     return tqdm(work, total=total, leave=False, disable=None)
 
@@ -62,13 +62,16 @@ def rebuild(lessons: Numbers = None) -> None:
     from tools.rebuild import rebuild_lesson
 
     failed = False
-    for path in _shown(notebook.paths(lessons)):
-        wrong, seconds = rebuild_lesson(path)
-        failed = failed or bool(wrong)
-        typer.echo(f"{'WRONG' if wrong else 'ok   '} {path.name} ({seconds:.1f} s)")
-        for line in wrong:
-            typer.echo(f"    {line}")
-    raise typer.Exit(int(failed))
+    for path in _with_bar(notebook.paths(lessons)):
+        problems, seconds = rebuild_lesson(path)
+        outcome = "ok   "
+        if problems:
+            outcome = "WRONG"
+            failed = True
+        typer.echo(f"{outcome} {path.name} ({seconds:.1f} s)")
+        for problem in problems:
+            typer.echo(f"    {problem}")
+    raise typer.Exit(1 if failed else 0)
 
 
 @app.command()
@@ -76,7 +79,10 @@ def render(lessons: Numbers = None) -> None:
     """Write what lessons take from their records and from each other; nothing is executed."""
     from tools.rebuild import render_lesson
 
-    _told([line for path in _shown(notebook.paths(lessons)) for line in render_lesson(path)])
+    problems = []
+    for path in _with_bar(notebook.paths(lessons)):
+        problems += render_lesson(path)
+    _report(problems)
 
 
 @app.command()
@@ -84,8 +90,10 @@ def guards(lessons: Numbers = None) -> None:
     """Say what is wrong with lessons as they are stored; nothing is executed."""
     from tools import guards as tool
 
-    paths = _shown(notebook.paths(lessons))
-    _told([line for path in paths for line in tool.problems(notebook.read(path), path)])
+    problems = []
+    for path in _with_bar(notebook.paths(lessons)):
+        problems += tool.problems(notebook.read(path), path)
+    _report(problems)
 
 
 @app.command()
@@ -93,7 +101,8 @@ def plan(lesson: str, minutes: Annotated[int, typer.Argument(min=0)] = 0) -> Non
     """Print what to teach of a lesson in so many minutes; without them, all its plans."""
     from tools import instructor, metadata
 
-    typer.echo(instructor.plans_of(metadata.Lesson(*notebook.paths([lesson])), minutes))
+    (path,) = notebook.paths([lesson])
+    typer.echo(instructor.plans_of(metadata.Lesson(path), minutes))
 
 
 @app.command()
@@ -104,17 +113,19 @@ def seeds(
     """Repeat the claims of lessons with other seeds; list the checks that leave their bounds."""
     from tools import replay
 
-    wrong = []
+    problems = []
     for path in notebook.paths(lessons):
-        every = [replay.with_seeds(path, 1000 * (1 + k)) for k in _shown(range(offsets))]
-        for runs in zip(*every, strict=True):
-            values = [run.value for run in runs]
-            n_failed = sum(bool(run.failure) for run in runs)
+        runs = [replay.with_seeds(path, 1000 * (1 + k)) for k in _with_bar(range(offsets))]
+        for checks in zip(*runs, strict=True):
+            values = [check.value for check in checks]
+            n_failed = sum(check.failure != "" for check in checks)
             if n_failed:
-                told = f"{runs[0].cell}: {runs[0].claim}: {n_failed} of {offsets} leave the bounds"
-                wrong.append(f"{told}, {min(values):.4g} to {max(values):.4g}")
-        typer.echo(f"{path.name}: {len(every[0])} checks, {offsets} offsets")
-    _told(wrong)
+                problems.append(
+                    f"{checks[0].cell}: {checks[0].claim}: {n_failed} of {offsets} leave the "
+                    f"bounds, {min(values):.4g} to {max(values):.4g}"
+                )
+        typer.echo(f"{path.name}: {len(runs[0])} checks, {offsets} offsets")
+    _report(problems)
 
 
 @app.command()
@@ -122,13 +133,16 @@ def breaks(lessons: Numbers = None) -> None:
     """Break the method cells of lessons, one change at a time; list what no check notices."""
     from tools import replay
 
-    green = []
+    unnoticed = []
     for path in notebook.paths(lessons):
-        n = sum(len([*replay.breaks(cell)]) for cell in notebook.read(path).cells)
-        found = [*_shown(replay.planted(path), n)]
-        green += [f"{cell}: {change}" for cell, change, noticed in found if not noticed]
-        typer.echo(f"{path.name}: {len(found)} breaks planted")
-    _told(green)
+        n_breaks = 0
+        for cell in notebook.read(path).cells:
+            n_breaks += len(list(replay.breaks(cell)))
+        for cell_id, change, is_noticed in _with_bar(replay.planted(path), total=n_breaks):
+            if not is_noticed:
+                unnoticed.append(f"{cell_id}: {change}")
+        typer.echo(f"{path.name}: {n_breaks} breaks planted")
+    _report(unnoticed)
 
 
 @app.command()
@@ -137,7 +151,9 @@ def readme() -> None:
     from tools import readme as tool
 
     tool.update()
-    typer.echo(f"{', '.join(page.name for page in tool.TABLES)}, {tool.PICTURE.name}: up to date")
+    names = [page.name for page in tool.TABLES]
+    names.append(tool.PICTURE.name)
+    typer.echo(f"{', '.join(names)}: up to date")
 
 
 @app.command()
@@ -145,7 +161,7 @@ def slides(lessons: Numbers = None, folder: Folder = Path("slides")) -> None:
     """Write lessons as slides that need neither a network nor a kernel."""
     from tools import slides as tool
 
-    for path in _shown(notebook.paths(lessons)):
+    for path in _with_bar(notebook.paths(lessons)):
         typer.echo(tool.write(path, folder))
 
 
@@ -159,7 +175,8 @@ def web(
     """Write panels as pages that move without a kernel and a network, one file for each."""
     from tools.web import page, store
 
-    for panel in _shown([store.load(name) for name in names or store.names()]):
+    panels = [store.load(name) for name in names or store.names()]
+    for panel in _with_bar(panels):
         path = folder / f"{panel.name}.html"
         path.write_text(page.page(panel), encoding="utf-8")
         typer.echo(f"{path}: {len(panel.script) / 1e3:.0f} kB of recording")
@@ -179,7 +196,7 @@ def assignments(lessons: Numbers = None, folder: Folder = Path("classroom")) -> 
     from tools import assignments as tool
     from tools import metadata
 
-    for path in _shown(notebook.paths(lessons)):
+    for path in _with_bar(notebook.paths(lessons)):
         if not metadata.Lesson(path).is_index:
             typer.echo(tool.write(path, folder))
 
@@ -193,7 +210,9 @@ def grade(
     from tools import grading as tool
 
     _a_folder(to.parent)
-    typer.echo("\n".join([*tool.table(folder, to), f"{to}: written"]))
+    for trouble in tool.table(folder, to):
+        typer.echo(trouble)
+    typer.echo(f"{to}: written")
 
 
 if __name__ == "__main__":

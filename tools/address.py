@@ -34,13 +34,13 @@ def address(pyproject: Path = ROOT / "pyproject.toml") -> str:
         ValueError: if it is not the address of a GitHub repository.
     """
     settings = tomllib.loads(pyproject.read_text(encoding="utf-8"))
-    found = settings.get("tool", {}).get("course", {}).get("address", "")
-    if found and not re.fullmatch(r"https://github\.com/[\w.-]+/[\w.-]+", found):
+    published = settings.get("tool", {}).get("course", {}).get("address", "")
+    if published and not re.fullmatch(r"https://github\.com/[\w.-]+/[\w.-]+", published):
         raise ValueError(
-            f"address in [tool.course] of {pyproject} is {found!r}; "
+            f"address in [tool.course] of {pyproject} is {published!r}; "
             'it may be "https://github.com/OWNER/NAME" or ""'
         )
-    return found
+    return published
 
 
 def version(pyproject: Path = ROOT / "pyproject.toml") -> str:
@@ -74,16 +74,19 @@ def markdown_links(published: str, lesson: str = "00_start_here") -> str:
 
 def citation() -> str:
     """The lines of CITATION.cff that ``pyproject.toml`` decides."""
-    code = f"\nrepository-code: {found}" if (found := address()) else ""
-    return f"version: {version()}{code}"
+    lines = [f"version: {version()}"]
+    published = address()
+    if published:
+        lines.append(f"repository-code: {published}")
+    return "\n".join(lines)
 
 
 def fill_first_cell(notebook: NotebookNode) -> None:
     """Let the imports of a published lesson install the package where it is missing, in place."""
-    imports = next(c for c in notebook.cells if c.cell_type == "code")
+    imports = next(cell for cell in notebook.cells if cell.cell_type == "code")
+    with_any_address = re.escape(_INSTALL).replace(r"\{\}", r"\S+")
+    imports.source = re.sub(with_any_address, "", imports.source)
     published = address()
-    installed = re.escape(_INSTALL).replace(r"\{\}", r"\S+")
-    imports.source = re.sub(installed, "", imports.source)
     if published:
         imports.source = _INSTALL.format(published) + imports.source
 

@@ -2,8 +2,9 @@
 
 An answer cell holds the stub with the reference behind it, between the marks that nbgrader takes
 out; the locked test cell after it has a point for each check. The self-test comes first, a point a
-question; it is also written as a sheet to print. The open question comes last, is graded by hand
-and has the model answer, which students do not see.
+question; it is also written as a sheet to print. A cell without points tells whoever validates the
+notebook how much of it was attempted. The open question comes last, is graded by hand and has the
+model answer, which students do not see.
 """
 
 from __future__ import annotations
@@ -54,6 +55,27 @@ replies = [said.get(pair, "no such option") for pair in letters.items()]
 print(*(f"{{n}}. {{reply}}" for n, reply in enumerate(replies, 1)), sep="\\n")
 sum(reply.startswith("right") for reply in replies)
 ### END HIDDEN TESTS"""
+PROGRESS = """\
+# Validate shows how much is still open. No points depend on this cell.
+import ast, inspect, sys
+
+def is_open(answer):
+    try:
+        function = ast.parse(inspect.getsource(inspect.unwrap(answer))).body[0]
+        code = function.body[bool(ast.get_docstring(function)):]
+    except Exception:  # it is no longer the function that was handed out
+        return answer is None
+    return not code or ast.unparse(code[0]) == "raise NotImplementedError"
+
+answers = [globals().get(name) for name in {names}]
+letters = choices.values() if isinstance(globals().get("choices"), dict) else []
+n_attempted = sum(not is_open(answer) for answer in answers)
+n_answered = sum(bool(letter) for letter in letters)
+print(
+    f"{{n_attempted}} of {{len(answers)}} exercises attempted, "
+    f"{{n_answered}} of {n_questions} questions of the self-test answered.",
+    file=sys.stdout if (n_attempted, n_answered) == (len(answers), {n_questions}) else sys.stderr,
+)"""
 SHEET = """\
 <!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title>
@@ -71,8 +93,10 @@ h2 {{ break-before: page }}
 def write(lesson: Path, folder: Path) -> Path:
     """Write the assignment of a lesson, and its sheet, into the folder of an nbgrader course.
 
-    The configuration of the course is written if it has none. Returns the instructor's notebook,
-    ``folder/source/lesson05/<name of the notebook>.ipynb``.
+    The configuration of the course is written if it has none.
+
+    Returns:
+        The instructor's notebook, ``folder/source/lesson05/<name of the notebook>.ipynb``.
     """
     record = Lesson(lesson).record
     name = f"lesson{record.number}"
@@ -102,6 +126,7 @@ def source(lesson: NotebookNode, record: LessonRecord) -> NotebookNode:
             cells += _task(next(exercises), cell.source)
         elif "task" in tags_of(cell):  # the rest of a task
             cells.append(_given(new_markdown_cell(cell.source), f"text-{len(cells)}"))
+    cells.append(_progress(lesson, n_questions=len(record.self_test)))
     if record.open_question:
         cells += _open_question(record)
     assignment = new_notebook(metadata=lesson.metadata)
@@ -112,18 +137,22 @@ def source(lesson: NotebookNode, record: LessonRecord) -> NotebookNode:
 def sheet(record: LessonRecord) -> str:
     """The self-test to print: questions and options, and the answers on a page of their own."""
     title = f"{record.number} · {record.title}"
-    numbered = list(enumerate(record.self_test, start=1))
-    asked = [selftest.unanswered(number, question) for number, question in numbered]
-    answers = [f"{n}. {question.key}: {_right(question).reason}" for n, question in numbered]
-    text = "\n\n".join([f"# {title}", "Name:", *asked, "## Answers", "\n".join(answers)])
+    questions = []
+    answers = []
+    for number, question in enumerate(record.self_test, start=1):
+        questions.append(selftest.unanswered(number, question))
+        answers.append(f"{number}. {question.key}: {_right(question).reason}")
+    paragraphs = [f"# {title}", "Name:", *questions, "## Answers", "\n".join(answers)]
+    text = "\n\n".join(paragraphs)
     body = _LINK.sub(r"\1", text)
-    body = re.sub(r"\$\$(.+?)\$\$", lambda found: mathml(found[1], "block"), body, flags=re.S)
-    body = re.sub(r"\$(.+?)\$", lambda found: mathml(found[1], "inline"), body, flags=re.S)
+    body = re.sub(r"\$\$(.+?)\$\$", lambda match: mathml(match[1], "block"), body, flags=re.S)
+    body = re.sub(r"\$(.+?)\$", lambda match: mathml(match[1], "inline"), body, flags=re.S)
     html = MarkdownIt("commonmark", {"html": True}).enable("table").render(body)
     return SHEET.format(title=escape(title), body=html)
 
 
 def _right(question: Question) -> Option:
+    """The option that is right."""
     return question.options[LETTERS.index(question.key)]
 
 
@@ -150,7 +179,7 @@ def _self_test(record: LessonRecord) -> list[NotebookNode]:
 def _task(exercise: grader.Exercise, stub: str) -> list[NotebookNode]:
     """The answer cell of an exercise, and its test cell."""
     name = exercise.number.replace(".", "-")
-    function = next(part for part in ast.parse(stub).body if isinstance(part, ast.FunctionDef))
+    function = _function_of(stub)
     call = f"{exercise.solution.__name__}({ast.unparse(function.args)})"
     shown = f"{_reference(exercise.solution)}\n\nreturn {call}"
     behind = indent(f"### BEGIN SOLUTION\n{shown}\n### END SOLUTION", "    ")
@@ -162,20 +191,54 @@ def _task(exercise: grader.Exercise, stub: str) -> list[NotebookNode]:
     ]
 
 
+def _function_of(stub: str) -> ast.FunctionDef:
+    """The function that a cell tagged ``exercise`` hands out."""
+    return next(part for part in ast.parse(stub).body if isinstance(part, ast.FunctionDef))
+
+
+def _progress(lesson: NotebookNode, n_questions: int) -> NotebookNode:
+    """The cell that says how many exercises were attempted and how many questions answered.
+
+    It fails while something is open, by a line on stderr, since nbgrader's *Validate* shows nothing
+    of what passes. It has no points, so that it changes none.
+    """
+    stubs = [cell.source for cell in lesson.cells if "exercise" in tags_of(cell)]
+    names = [_function_of(stub).name for stub in stubs]
+    source = PROGRESS.format(names=names, n_questions=n_questions)
+    return _given(new_code_cell(source), "progress", grade=True, points=0)
+
+
 def _reference(solution: grader.Answer) -> str:
     """The source of a reference solution with what it uses of its module, so that it runs."""
     module = inspect.getsource(inspect.getmodule(solution))
-    owner = {}
-    for node in ast.parse(module).body:
-        bound = [node, *getattr(node, "names", []), *getattr(node, "targets", [])]
-        owner |= {getattr(b, key, None): node for b in bound for key in ("name", "asname", "id")}
-    needed = [owner[solution.__name__]]
-    for node in needed:  # it grows
-        names = [part for part in ast.walk(node) if isinstance(part, ast.Name)]
-        used = {n.id for n in names} - {n.id for n in names if isinstance(n.ctx, ast.Store)}
-        needed += {owner[name] for name in used & owner.keys()} - {*needed}
-    parts = sorted(needed, key=lambda node: node.lineno)
-    return "\n\n".join(ast.get_source_segment(module, node) for node in parts)
+    statement_of: dict[str, ast.stmt] = {}
+    for statement in ast.parse(module).body:
+        for name in _bound_by(statement):
+            statement_of[name] = statement
+    needed = [statement_of[solution.__name__]]
+    for statement in needed:  # it grows
+        for name in _used_by(statement) & statement_of.keys():
+            if statement_of[name] not in needed:
+                needed.append(statement_of[name])
+    needed.sort(key=lambda statement: statement.lineno)
+    return "\n\n".join(ast.get_source_segment(module, statement) for statement in needed)
+
+
+def _bound_by(statement: ast.stmt) -> set[str]:
+    """The names that a statement of a module binds."""
+    if isinstance(statement, ast.FunctionDef | ast.ClassDef):
+        return {statement.name}
+    if isinstance(statement, ast.Import | ast.ImportFrom):
+        return {alias.asname or alias.name for alias in statement.names}
+    targets = getattr(statement, "targets", [])
+    return {target.id for target in targets if isinstance(target, ast.Name)}
+
+
+def _used_by(statement: ast.stmt) -> set[str]:
+    """The names that a statement reads and does not bind inside itself."""
+    names = [node for node in ast.walk(statement) if isinstance(node, ast.Name)]
+    bound = {name.id for name in names if isinstance(name.ctx, ast.Store)}
+    return {name.id for name in names} - bound
 
 
 def _open_question(record: LessonRecord) -> list[NotebookNode]:
@@ -196,8 +259,15 @@ def _open_question(record: LessonRecord) -> list[NotebookNode]:
 
 def _given(cell: NotebookNode, name: str, **flags: bool | int) -> NotebookNode:
     """The cell with what nbgrader asks of it; locked unless ``flags`` say otherwise."""
-    named = {"schema_version": 3, "grade_id": name, "cell_type": cell.cell_type}
-    default = {"task": False, "grade": False, "solution": False, "locked": True}
     cell.id = name
-    cell.metadata["nbgrader"] = named | default | flags
+    cell.metadata["nbgrader"] = {
+        "schema_version": 3,
+        "grade_id": name,
+        "cell_type": cell.cell_type,
+        "task": False,
+        "grade": False,
+        "solution": False,
+        "locked": True,
+        **flags,
+    }
     return cell

@@ -24,28 +24,40 @@ def problems(figure: Figure) -> list[str]:
     figure.canvas.draw()
     panels = [axis for axis in figure.axes if axis.get_label() != "<colorbar>"]
     bars = [axis for axis in figure.axes if axis not in panels]
-    nameless = [b for b in bars if not (b.get_xlabel() or b.get_ylabel() or b.get_title())]
-    found = [*_sizes(figure, panels), *["a colour bar has no name"] * len(nameless)]
-    for index, axis in enumerate(panels, 1):
-        found += [f"panel {index}: {fault}" for fault in _names(axis)]
-    return found
+    faults = list(_sizes(figure, panels))
+    for bar in bars:
+        if not (bar.get_xlabel() or bar.get_ylabel() or bar.get_title()):
+            faults.append("a colour bar has no name")
+    for number, axis in enumerate(panels, start=1):
+        faults += [f"panel {number}: {fault}" for fault in _names(axis)]
+    return faults
 
 
 def _sizes(figure: Figure, panels: list[Axes]) -> Iterator[str]:
+    """What is too much, too wide or too small."""
     if len(panels) > MAX_PANELS:
         yield f"{len(panels)} panels, at most {MAX_PANELS} can be taken in"
-    if (width := figure.get_size_inches()[0]) > MAX_INCHES:
+    width = figure.get_size_inches()[0]
+    if width > MAX_INCHES:
         yield f"{width:.1f} inches wide, at most {MAX_INCHES} are shown unscaled"
-    texts = [text for text in figure.findobj(Text) if text.get_visible() and text.get_text()]
-    if small := {text.get_text() for text in texts if text.get_fontsize() < MIN_POINTS}:
-        yield f"text smaller than {MIN_POINTS} pt: {', '.join(sorted(small)[:4])!r}"
+    small = set()
+    for text in figure.findobj(Text):
+        if text.get_visible() and text.get_text() and text.get_fontsize() < MIN_POINTS:
+            small.add(text.get_text())
+    if small:
+        examples = ", ".join(sorted(small)[:4])
+        yield f"text smaller than {MIN_POINTS} pt: {examples!r}"
 
 
 def _names(axis: Axes) -> Iterator[str]:
-    for side, ticks, name in (
-        ("x", axis.get_xticklabels(), axis.get_xlabel()),
-        ("y", axis.get_yticklabels(), axis.get_ylabel()),
-    ):
-        numbers = [t for t in ticks if t.get_visible() and _NUMBER.fullmatch(t.get_text())]
-        if axis.axison and numbers and not name:
-            yield f"the {side} axis has numbers and no name"
+    """Sides with numbers that are not said to be of anything."""
+    if not axis.axison:
+        return
+    if _has_numbers(axis.get_xticklabels()) and not axis.get_xlabel():
+        yield "the x axis has numbers and no name"
+    if _has_numbers(axis.get_yticklabels()) and not axis.get_ylabel():
+        yield "the y axis has numbers and no name"
+
+
+def _has_numbers(ticks: list[Text]) -> bool:
+    return any(tick.get_visible() and _NUMBER.fullmatch(tick.get_text()) for tick in ticks)

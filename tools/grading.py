@@ -36,18 +36,18 @@ def grade(path: Path, cell_seconds: int = 60, memory_gb: float = 16) -> dict[str
         ValueError: if the file is not a notebook, or has no exercise.
     """
     try:
-        made = nbformat.read(path, as_version=4)
-        text = "\n".join(cell.source for cell in made.cells)
+        notebook = nbformat.read(path, as_version=4)
+        text = "\n".join(cell.source for cell in notebook.cells)
     except Exception as error:  # nbformat raises whatever its parser does
         raise ValueError(f"not a notebook: {error}") from error
     numbers = re.findall(r"^@exercise\(.(\d\d\.\d).\)", text, re.M)
     if not numbers:
         raise ValueError("no exercise in it")
-    asked = {number: new_code_cell(_ASK.format(number)) for number in numbers}
+    tests = {number: new_code_cell(_ASK.format(number)) for number in numbers}
     limit = new_code_cell(_LIMIT.format(int(memory_gb * 2**30)))
-    made.cells = [limit, *made.cells, *asked.values()]
+    notebook.cells = [limit, *notebook.cells, *tests.values()]
     client = NotebookClient(
-        made,
+        notebook,
         kernel_name="python3",
         timeout=cell_seconds,
         iopub_timeout=cell_seconds,
@@ -57,12 +57,13 @@ def grade(path: Path, cell_seconds: int = 60, memory_gb: float = 16) -> dict[str
     )
     with contextlib.suppress(CellTimeoutError, DeadKernelError):
         client.execute()
-    return dict.fromkeys(asked) | {
-        number: int(output.data["text/plain"])
-        for number, cell in asked.items()
-        for output in cell.outputs
-        if output.output_type == "execute_result"
-    }
+    marks: dict[str, int | None] = {}
+    for number, test in tests.items():
+        marks[number] = None
+        for output in test.outputs:
+            if output.output_type == "execute_result":
+                marks[number] = int(output.data["text/plain"])
+    return marks
 
 
 def table(folder: Path, to: Path) -> list[str]:
@@ -77,25 +78,29 @@ def table(folder: Path, to: Path) -> list[str]:
     Raises:
         ValueError: if there is no notebook.
     """
-    paths = sorted(p for p in folder.rglob("*.ipynb") if ".ipynb_checkpoints" not in p.parts)
+    paths = [path for path in folder.rglob("*.ipynb") if ".ipynb_checkpoints" not in path.parts]
     if not paths:
         raise ValueError(f"no notebook in {folder}: it may hold submissions in folders")
-    found = {path.relative_to(folder).as_posix(): {} for path in paths}
+    rows = []
+    numbers: set[str] = set()
     trouble = []
-    for name in tqdm(found, desc="graded", leave=False, disable=None):
+    for path in tqdm(sorted(paths), desc="graded", leave=False, disable=None):
+        name = path.relative_to(folder).as_posix()
+        row = {"notebook": name}
+        rows.append(row)
         try:
-            marks = grade(folder / name)
+            marks = grade(path)
         except ValueError as error:
             trouble.append(f"{name}: {error}")
             continue
         for number, mark in marks.items():
             if mark is None:
                 trouble.append(f"{name}: no mark for {number}: a cell failed, or the kernel died")
-            else:
-                found[name][number] = f"{mark}/{len(grader.find(number).criteria)}"
-    numbers = sorted(set().union(*found.values()))
+                continue
+            numbers.add(number)
+            row[number] = f"{mark}/{len(grader.find(number).criteria)}"
     with to.open("w", newline="", encoding="utf-8") as file:
-        rows = csv.DictWriter(file, ["notebook", *numbers])
-        rows.writeheader()
-        rows.writerows({"notebook": name} | marks for name, marks in found.items())
+        writer = csv.DictWriter(file, fieldnames=["notebook", *sorted(numbers)])
+        writer.writeheader()
+        writer.writerows(rows)
     return trouble

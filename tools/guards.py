@@ -25,14 +25,25 @@ from tools.vocabulary import dialect
 FORM = (form.stage, form.slide_contents, form.slide_notes, form.code)
 MAX_BYTES = 1_000_000
 TAGS = {
-    "answer", "exercise", "hide-input", "idea", "method", "nbval-ignore-output", "open-question",
-    "panel", "question", "self-test", "task",
-}  # fmt: skip
+    "answer",
+    "exercise",
+    "hide-input",
+    "idea",
+    "method",
+    "nbval-ignore-output",
+    "open-question",
+    "panel",
+    "question",
+    "self-test",
+    "task",
+}
 SLIDES = {"slide", "subslide", "fragment", "skip", "-"}
-OWED = {"minutes", "mode"}
+REQUIRED = {"minutes", "mode"}
+OPTIONAL = {"role", "activity", "alone", "part"}
 MODES = {"lecture", "pair", "solo"}
 PARTS = {"exercises", "deeper"}
-MAX_LINES, MAX_METHOD_LINES = 25, 15
+MAX_LINES = 25
+MAX_METHOD_LINES = 15
 NUMBER = re.compile(r"\d\.\d|\de-?\d")
 KNOWN = re.compile(r"^ok   |^\d\d\.\d |^Hint|^ {5}[^│]*│ *│ *$")  # a long claim goes on
 PLOT = re.compile(r"\bshow\(|\.subplots\(")
@@ -50,10 +61,14 @@ def problems(notebook: NotebookNode, path: Path) -> list[str]:
     """Everything that is wrong with the notebook, in the order of the guards."""
     guards = [generated_text, outputs, marks, times, size, links, code_cells, terms, symbols]
     if not metadata.Lesson(path).is_index:
-        guards += [numbers, minutes, helpers, self_test, *FORM]
+        guards += [numbers, minutes, helpers, self_test]
+        guards += FORM
     if path.name[:2] not in {"00", "90"}:
         guards.append(skeleton)
-    return [f"{path.name}: {problem}" for guard in guards for problem in guard(notebook, path)]
+    every = []
+    for guard in guards:
+        every += [f"{path.name}: {problem}" for problem in guard(notebook, path)]
+    return every
 
 
 def generated_text(notebook: NotebookNode, path: Path) -> Iterator[str]:
@@ -70,24 +85,32 @@ def outputs(notebook: NotebookNode, path: Path) -> Iterator[str]:
         yield f"execution counts must be 1..{len(counts)}, found {counts}; run rebuild"
     for cell in code_of(notebook):
         for output in cell.outputs:
-            data = output.get("data", {})
-            text = output.get("text", "")
-            shown = text + str(data.get("text/plain", ""))
-            faults = {
-                f"stderr is stored: {text.strip()[:80]!r}": output.get("name") == "stderr",
-                "SVG holds dates and random ids; use PNG": "image/svg+xml" in data,
-                "a path of the author's machine is stored": PRIVATE_PATH.search(shown),
-                "an object's address is stored": re.search(r"0x[0-9a-f]{6,}", shown),
-            }
-            yield from (f"{cell.id}: {fault}" for fault, found in faults.items() if found)
+            yield from (f"{cell.id}: {fault}" for fault in _stored(output))
+
+
+def _stored(output: NotebookNode) -> Iterator[str]:
+    """What of an output belongs to one machine or one run."""
+    data = output.get("data", {})
+    stream = output.get("text", "")
+    shown = stream + str(data.get("text/plain", ""))
+    if output.get("name") == "stderr":
+        yield f"stderr is stored: {stream.strip()[:80]!r}"
+    if "image/svg+xml" in data:
+        yield "SVG holds dates and random ids; use PNG"
+    if PRIVATE_PATH.search(shown):
+        yield "a path of the author's machine is stored"
+    if re.search(r"0x[0-9a-f]{6,}", shown):
+        yield "an object's address is stored"
 
 
 def marks(notebook: NotebookNode, path: Path) -> Iterator[str]:
     """Tags and slide types are known, and every panel has its picture."""
     for cell in notebook.cells:
-        if unknown := tags_of(cell) - TAGS - GENERATED:
+        unknown = tags_of(cell) - TAGS - GENERATED
+        if unknown:
             yield f"{cell.id}: unknown tags {sorted(unknown)}; known are {sorted(TAGS)}"
-        if (kind := cell.metadata.get("slideshow", {}).get("slide_type")) not in SLIDES:
+        kind = cell.metadata.get("slideshow", {}).get("slide_type")
+        if kind not in SLIDES:
             yield f"{cell.id}: slide type is {kind!r}, must be one of {sorted(SLIDES)}"
         if "panel" in tags_of(cell) and not timing.has_picture(cell):
             yield f"{cell.id}: the panel has no still picture"
@@ -97,49 +120,62 @@ def marks(notebook: NotebookNode, path: Path) -> Iterator[str]:
 
 
 def times(notebook: NotebookNode, path: Path) -> Iterator[str]:
-    for cell in (cell for cell in notebook.cells if cell.source.startswith("## ")):
-        timing = cell.metadata.get("bdl")
-        if not timing or {*timing} - {"role", "activity", "alone", "part"} != OWED:
+    """Every section says in its metadata how long it takes, how it is taught, and what it is."""
+    for cell in notebook.cells:
+        if not cell.source.startswith("## "):
+            continue
+        opened = cell.metadata.get("bdl")
+        if not opened or set(opened) - OPTIONAL != REQUIRED:
             yield f"{cell.id}: the section has no bdl metadata with minutes and mode"
             continue
-        if unknown := set(timing.get("role", [])) - ROLES:
+        unknown = set(opened.get("role", [])) - ROLES
+        if unknown:
             yield f"{cell.id}: unknown roles {sorted(unknown)}; known are {sorted(ROLES)}"
-        if (part := timing.get("part", "")) and part not in PARTS:
+        part = opened.get("part", "")
+        if part and part not in PARTS:
             yield f"{cell.id}: part is {part!r}, must be one of {sorted(PARTS)}"
-        if not 0 < timing["minutes"][0] <= timing["minutes"][1]:
-            yield f"{cell.id}: minutes must be a range like [6, 8], got {timing['minutes']}"
-        if timing["mode"] not in MODES:
-            yield f"{cell.id}: mode is {timing['mode']!r}, must be one of {sorted(MODES)}"
+        low, high = opened["minutes"]
+        if not 0 < low <= high:
+            yield f"{cell.id}: minutes must be a range like [6, 8], got {opened['minutes']}"
+        if opened["mode"] not in MODES:
+            yield f"{cell.id}: mode is {opened['mode']!r}, must be one of {sorted(MODES)}"
 
 
 def size(notebook: NotebookNode, path: Path) -> Iterator[str]:
-    if (length := len(text(notebook).encode())) > MAX_BYTES:
-        yield f"{length / 1e6:.2f} MB, the limit is {MAX_BYTES / 1e6:.0f} MB"
+    """A notebook opens fast and travels light."""
+    n_bytes = len(text(notebook).encode())
+    if n_bytes > MAX_BYTES:
+        yield f"{n_bytes / 1e6:.2f} MB, the limit is {MAX_BYTES / 1e6:.0f} MB"
 
 
 def code_cells(notebook: NotebookNode, path: Path) -> Iterator[str]:
+    """Cells can be replayed, are short, and hide what draws."""
     for index, cell in enumerate(code_of(notebook)):
         if re.search(r"^\s*[!%]|clear_output|interactive_output|@interact\b", cell.source, re.M):
             yield f"{cell.id}: magics, shell commands, interact and clear_output are not replayable"
         hidden = "hide-input" in tags_of(cell)
         if hidden != bool(cell.metadata.get("jupyter", {}).get("source_hidden")):
             yield f"{cell.id}: the tag hide-input and jupyter.source_hidden go together"
-        if hidden != bool(PLOT.search(cell.source) or index == 0):
+        is_plumbing = index == 0 or PLOT.search(cell.source) is not None
+        if hidden != is_plumbing:
             kind = "is hidden" if hidden else "stands open"
             yield f"{cell.id}: cells that draw and the first cell are hidden, others not; it {kind}"
-        most = MAX_METHOD_LINES if "method" in tags_of(cell) else MAX_LINES
-        lines = len(cell.source.strip().splitlines())
-        if lines > most and not hidden:
-            yield f"{cell.id}: {lines} lines of code, the limit is {most}"
+        limit = MAX_METHOD_LINES if "method" in tags_of(cell) else MAX_LINES
+        n_lines = len(cell.source.strip().splitlines())
+        if n_lines > limit and not hidden:
+            yield f"{cell.id}: {n_lines} lines of code, the limit is {limit}"
 
 
 def numbers(notebook: NotebookNode, path: Path) -> Iterator[str]:
     """A measured number is shown by ``check`` or ``ResultsTable``, whose digits are masked."""
     for cell in code_of(notebook):
-        for output in [] if "nbval-ignore-output" in tags_of(cell) else cell.outputs:
+        if "nbval-ignore-output" in tags_of(cell):
+            continue
+        for output in cell.outputs:
             data = output.get("data", {})
             shown = output.get("text", "") + data.get("text/plain", "")
-            if {"image/png", "text/markdown"} & {*data} or "┃" in shown:
+            is_table = "text/markdown" in data or "┃" in shown
+            if is_table or "image/png" in data:
                 continue
             for line in shown.splitlines():
                 if NUMBER.search(line) and not KNOWN.search(line):
@@ -147,33 +183,41 @@ def numbers(notebook: NotebookNode, path: Path) -> Iterator[str]:
 
 
 def minutes(notebook: NotebookNode, path: Path) -> Iterator[str]:
+    """The stored minutes are those that are counted, and the sections play every part."""
     timed = deepcopy(notebook)
     timing.fill(timed)
-    sections, measured = (sections_of(each.cells) for each in (notebook, timed))
-    for stored, fresh in zip(sections, measured, strict=True):
+    sections = sections_of(notebook.cells)
+    for stored, fresh in zip(sections, sections_of(timed.cells), strict=True):
         if (stored.minutes, stored.alone) != (fresh.minutes, fresh.alone):
             yield f"{stored.name}: {stored.minutes} min stored, {fresh.minutes} timed; run rebuild"
     if path.name.startswith("00"):
         return
-    if missing := ROLES.difference(*(s.roles for s in sections if not s.deeper)):
+    roles = {role for section in sections if not section.deeper for role in section.roles}
+    missing = ROLES - roles
+    if missing:
         yield f"no section before the recap has the role {', '.join(sorted(missing))}"
     if not any(section.deeper for section in sections):
         yield "no section has the part 'deeper'"
 
 
 def terms(notebook: NotebookNode, path: Path) -> Iterator[str]:
+    """The text speaks the language of the field."""
     for cell in _written(notebook):
-        yield from (f"{cell.id}: {found}" for found in dialect(cell.source))
+        yield from (f"{cell.id}: {word}" for word in dialect(cell.source))
 
 
 def symbols(notebook: NotebookNode, path: Path) -> Iterator[str]:
     """Every letter of a formula stands in the table of symbols, from its lesson on."""
     last = "99" if path.name.startswith("00") else path.name[:2]
-    known = set().union(*(letters(s.latex) for s in SYMBOLS if s.lesson <= last))
+    known: set[str] = set()
+    for symbol in SYMBOLS:
+        if symbol.lesson <= last:
+            known |= letters(symbol.latex)
     for cell in _written(notebook):
         for parts in re.findall(r"\$\$(.+?)\$\$|\$(.+?)\$", cell.source, re.S):
             formula = "".join(parts).strip()
-            if unknown := letters(formula) - known:
+            unknown = letters(formula) - known
+            if unknown:
                 yield f"{cell.id}: {sorted(unknown)} in {formula[:50]!r} not in symbols"
             if re.search(r"\\sigma\s*(?:\\big|\\Big|\\left)?\(", formula):
                 yield f"{cell.id}: σ is a standard deviation; a nonlinearity is φ"
@@ -182,12 +226,15 @@ def symbols(notebook: NotebookNode, path: Path) -> Iterator[str]:
 def letters(formula: str) -> set[str]:
     """The Latin and Greek letters of a formula that stand for a quantity."""
     formula = NO_QUANTITY.sub(" ", formula)
-    macros = set(re.findall(r"\\([A-Za-z]+)", formula))
-    plain = set(re.findall(r"[A-Za-z]", re.sub(r"\\[A-Za-z]+", " ", formula)))
-    return plain - {"d", "e"} | {f"\\{macro}" for macro in macros if GREEK.fullmatch(macro)}
+    macros = re.findall(r"\\([A-Za-z]+)", formula)
+    without_macros = re.sub(r"\\[A-Za-z]+", " ", formula)
+    latin = set(re.findall(r"[A-Za-z]", without_macros)) - {"d", "e"}
+    greek = {f"\\{macro}" for macro in macros if GREEK.fullmatch(macro)}
+    return latin | greek
 
 
 def links(notebook: NotebookNode, path: Path) -> Iterator[str]:
+    """Every link to a file leads to one."""
     for cell in _markdown(notebook):
         for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", cell.source):
             if "://" not in target and not (path.parent / target).exists():
@@ -196,13 +243,15 @@ def links(notebook: NotebookNode, path: Path) -> Iterator[str]:
 
 def helpers(notebook: NotebookNode, path: Path) -> Iterator[str]:
     """What texts and stubs tell readers to call, such as hint("01.1"), is imported."""
-    said = text(notebook)
+    stored = text(notebook)
     for name in FOR_READERS:
-        if f'{name}(\\"' in said and not re.search(rf"\bimport .*\b{name}\b", said):
+        is_imported = re.search(rf"\bimport .*\b{name}\b", stored)
+        if f'{name}(\\"' in stored and not is_imported:
             yield f"readers are told to call {name}(): import it"
 
 
 def self_test(notebook: NotebookNode, path: Path) -> Iterator[str]:
+    """What ``tools.selftest`` says of the record."""
     yield from selftest.problems(metadata.Lesson(path).record)
 
 
@@ -220,8 +269,10 @@ def skeleton(notebook: NotebookNode, path: Path) -> Iterator[str]:
         if f"({minutes} minutes)" not in stub.source:
             yield f"{stub.id}: the stub does not say ({minutes} minutes), as its record does"
     for section in sections_of(notebook.cells):
-        (low, high) = section.minutes
-        if section.part == "exercises" and not low <= sum(stated) < high:
+        if section.part != "exercises":
+            continue
+        low, high = section.minutes
+        if not low <= sum(stated) < high:
             yield f"the exercises take {sum(stated)} minutes, their section ({low}, {high})"
 
 

@@ -4,9 +4,10 @@
 the standard library alone, and an old Python must be able to read it to be told that it is old.
 
 A lock may begin with ``-r other.lock`` and then holds that one too. What was installed where
-stands in the environment, in ``installed.json``, which is written last: a broken install is
-repeated. An environment that came with a copied folder belongs to the old place and is made again;
-one that somebody made by hand is kept, with what is in it.
+stands in the environment, in ``installed.json``, which is written last and whole: an install that
+was interrupted is repeated, and the packages that it brought are there already. An environment that
+came with a copied folder belongs to the old place and is made again; one that somebody made by hand
+is kept, with what is in it.
 """
 
 from __future__ import annotations
@@ -52,15 +53,22 @@ def installed(venv: Path) -> dict:
 def has_python(venv: Path) -> bool:
     """Whether the environment has an interpreter that starts and that the course supports."""
     code = f"import sys; sys.exit(not {OLDEST} <= sys.version_info[:2] <= {NEWEST})"
+    return succeeds(venv, "-c", code)
+
+
+def has_pip(venv: Path) -> bool:
+    """Whether pip is there; an environment whose making was interrupted may lack it."""
+    return succeeds(venv, "-m", "pip", "--version")
+
+
+def succeeds(venv: Path, *arguments: str) -> bool:
+    """Whether the interpreter of the environment, if there is one, ends without an error."""
+    command = [str(venv / "bin" / "python"), *arguments]
     try:
-        return (
-            subprocess.run(
-                [venv / "bin" / "python", "-c", code], stderr=subprocess.DEVNULL
-            ).returncode
-            == 0
-        )
+        done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     except OSError:
         return False
+    return done.returncode == 0
 
 
 def is_current(venv: Path, lock: Path, root: Path) -> bool:
@@ -97,17 +105,31 @@ def install(venv: Path, lock: Path, root: Path = ROOT) -> None:
         shutil.rmtree(venv)
     if not venv.exists():
         make_environment(venv)
+    elif not has_pip(venv):
+        add_pip(venv)
     (venv / "installed.json").unlink(missing_ok=True)
     pip(venv, "-r", str(lock))
     pip(venv, "--no-deps", "--no-build-isolation", "-e", str(root))
     state = {"place": str(root), "locks": {path.name: digest(path, root) for path in locks}}
-    (venv / "installed.json").write_text(json.dumps(state, indent=1) + "\n", encoding="utf-8")
+    write_whole(venv / "installed.json", json.dumps(state, indent=1) + "\n")
     print(f"Installed in {time.monotonic() - start:.0f} s.", flush=True)
 
 
 def make_environment(venv: Path) -> None:
     """An environment with pip alone, of the Python that runs this."""
     subprocess.run([sys.executable, "-m", "venv", str(venv)], check=True)
+
+
+def add_pip(venv: Path) -> None:
+    """Give an environment the pip that comes with its Python."""
+    subprocess.run([str(venv / "bin" / "python"), "-m", "ensurepip"], check=True)
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file that is there with all its text, or not at all."""
+    unfinished = path.with_suffix(".unfinished")
+    unfinished.write_text(text, encoding="utf-8")
+    unfinished.replace(path)
 
 
 def pip(venv: Path, *arguments: str) -> None:

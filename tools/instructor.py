@@ -31,8 +31,12 @@ def taught() -> list[Lesson]:
 
 def lesson_plans() -> str:
     """For each lesson but 00 its plans, and what their minutes count."""
-    rates = f"Minutes are {timing.RATES}, plus the estimated minutes of work in pairs. What you add"
-    return f"{rates} from the notes is not counted.\n\n{_per_lesson(plans_of, taught()[1:])}"
+    rates = (
+        f"Minutes are {timing.RATES}, plus the estimated minutes of work in pairs. "
+        "What you add from the notes is not counted."
+    )
+    plans = _per_lesson(plans_of, taught()[1:])
+    return f"{rates}\n\n{plans}"
 
 
 def plans_of(lesson: Lesson, minutes: int = 0) -> str:
@@ -43,25 +47,29 @@ def plans_of(lesson: Lesson, minutes: int = 0) -> str:
     """
     if minutes:
         return _clock(plan(lesson, minutes))
-    short, lecture, longer = (plan(lesson, minutes) for minutes in (35, 45, 50))
-    first, second = map(_clock, two_sessions(lesson))
+    lecture = plan(lesson, 45)
+    shorter = plan(lesson, 35)
+    longer = plan(lesson, 50)
+    first, second = two_sessions(lesson)
     return "\n\n".join(
         [
             f"**{lesson.title}.** Question: {opening_question(lesson)}",
             f"**45 minutes**\n\n{_clock(lecture)}",
-            f"Ten minutes less: leave out {_names(lecture, short)}.",
-            f"Five minutes more: add {_names(longer, lecture)}.",
+            f"Ten minutes less: leave out {_names(lecture, without=shorter)}.",
+            f"Five minutes more: add {_names(longer, without=lecture)}.",
             f"**90 minutes**\n\n{_clock(plan(lesson, 90))}",
-            f"**Two times 90 minutes**\n\n{first}",
+            f"**Two times 90 minutes**\n\n{_clock(first)}",
             "Close the first session with the sentence: read it again.",
-            f"**The second session**\n\n{second}",
+            f"**The second session**\n\n{_clock(second)}",
             f"**Answer, in the lesson's own words.** {answer(lesson)}",
         ]
     )
 
 
 def _names(sections: Iterable[Section], without: Iterable[Section]) -> str:
-    return ", ".join(f"*{one.name}*" for one in sections if one not in without) or "nothing"
+    """The names of the sections that are not in ``without``, or ``"nothing"``."""
+    names = [f"*{section.name}*" for section in sections if section not in without]
+    return ", ".join(names) or "nothing"
 
 
 def _clock(sections: Iterable[Section]) -> str:
@@ -70,11 +78,15 @@ def _clock(sections: Iterable[Section]) -> str:
     end = 0.0
     for section in sections:
         begin = end
-        end = end + expected_minutes(section)
-        holds = ", ".join(sorted(section.roles))
+        end = begin + expected_minutes(section)
         times = f"{int(begin + 0.5)}–{int(end + 0.5)}"
-        shown = span((section.slides[0], section.slides[-1])) if section.slides else "page"
-        rows.append([times, section.name, shown, section.mode, holds and f"**{holds}**"])
+        slides = "page"
+        if section.slides:
+            slides = span((section.slides[0], section.slides[-1]))
+        roles = ", ".join(sorted(section.roles))
+        if roles:
+            roles = f"**{roles}**"
+        rows.append([times, section.name, slides, section.mode, roles])
     return markdown.table(["minutes", "section", "slides", "mode", "holds"], rows)
 
 
@@ -106,16 +118,14 @@ def answer(lesson: Lesson) -> str:
 def panels() -> str:
     """Every panel, its lesson, what ``panel.set`` moves, and the section that shows it."""
 
-    def moved(name: str) -> str:
-        module = importlib.import_module(f"bdl_lessons.panels.{name}")
-        return ", ".join(f"`{control}`" for control in module.panel().controls)
-
-    rows = [
-        [f"[{lesson.number}]({lesson.path.name})", f"`{name}`", moved(name), cell.section]
-        for lesson in lessons()
-        for cell in lesson.cells("panel")
-        for name in re.findall(r"(\w+)\.panel\(", cell.source)
-    ]
+    rows = []
+    for lesson in lessons():
+        link = f"[{lesson.number}]({lesson.path.name})"
+        for cell in lesson.cells("panel"):
+            for name in re.findall(r"(\w+)\.panel\(", cell.source):
+                panel = importlib.import_module(f"bdl_lessons.panels.{name}").panel()
+                controls = ", ".join(f"`{control}`" for control in panel.controls)
+                rows.append([link, f"`{name}`", controls, cell.section])
     return markdown.table(["lesson", "panel", "controls", "section"], rows)
 
 
@@ -133,38 +143,45 @@ def exercises() -> str:
 
 def known_errors() -> str:
     """Wrong answers that readers give, as the checks diagnose them: one list a lesson."""
-    return _per_lesson(
-        lambda lesson: "\n".join(
-            f"- **{e.number}** {error.diagnosis}"
-            for e in of_lesson(lesson.number)
-            for error in e.known_errors
-        )
-    )
+
+    def errors_of(lesson: Lesson) -> str:
+        lines = []
+        for exercise in of_lesson(lesson.number):
+            for error in exercise.known_errors:
+                lines.append(f"- **{exercise.number}** {error.diagnosis}")
+        return "\n".join(lines)
+
+    return _per_lesson(errors_of, taught())
 
 
 def notes() -> str:
     """What a lecturer says at each slide, for all lessons."""
 
-    def of(lesson: Lesson) -> str:
-        said = metadata.notes(lesson.path)
+    def notes_of(lesson: Lesson) -> str:
+        by_cell = metadata.notes(lesson.path)
+        slides = metadata.slides(notebook.read(lesson.path))
         parts = []
         heading = ""
-        for number, cells in enumerate(metadata.slides(notebook.read(lesson.path)), 1):
+        for number, cells in enumerate(slides, start=1):
             heading = metadata.slide_heading(cells) or heading
-            if cells[0].id in said:
-                parts.append(f"**Slide {number}: {heading}** · {said[cells[0].id]}")
+            note = by_cell.get(cells[0].id)
+            if note is not None:
+                parts.append(f"**Slide {number}: {heading}** · {note}")
         return "\n\n".join(parts)
 
-    return _per_lesson(of)
+    return _per_lesson(notes_of, taught())
 
 
-def _per_lesson(text_of: Callable[[Lesson], str], chosen: Iterable[Lesson] = ()) -> str:
+def _per_lesson(text_of: Callable[[Lesson], str], chosen: Iterable[Lesson]) -> str:
     """A fold for each lesson, so that the page stays short."""
-    titles = {x: x.title.replace("$2^K$", "2ᴷ") for x in chosen or taught()}
-    return "\n\n".join(
-        f"<details><summary><b>{x.number}</b> {title}</summary>\n\n{text_of(x)}\n\n</details>"
-        for x, title in titles.items()
-    )
+    folds = []
+    for lesson in chosen:
+        title = lesson.title.replace("$2^K$", "2ᴷ")
+        folds.append(
+            f"<details><summary><b>{lesson.number}</b> {title}</summary>\n\n"
+            f"{text_of(lesson)}\n\n</details>"
+        )
+    return "\n\n".join(folds)
 
 
 def expected_minutes(*sections: Section) -> float:
@@ -185,23 +202,35 @@ def plan(lesson: Lesson, minutes: float) -> tuple[Section, ...]:
         ValueError: if the sections with a role do not fit.
     """
     sections = [section for section in lesson.sections if not section.deeper]
-    if (least := expected_minutes(*(s for s in sections if s.roles))) > minutes:
+    least = sum(expected_minutes(section) for section in sections if section.roles)
+    if least > minutes:
         raise ValueError(f"a plan of lesson {lesson.number} takes at least {ceil(least)} minutes")
-    ranks = [(not section.roles, _PRIORITY.index(section.mode)) for section in sections]
+
+    def rank(place: int) -> tuple[bool, int]:
+        section = sections[place]
+        return not section.roles, _PRIORITY.index(section.mode)
+
     chosen: set[int] = set()
-    for i in sorted(range(len(ranks)), key=ranks.__getitem__):
-        left = int(minutes)
-        if sections[i].part == "exercises" and 10 <= left < expected_minutes(sections[i]):
-            sections[i] = replace(sections[i], minutes=(left, left))
-        if (taken := expected_minutes(sections[i])) <= minutes:
-            chosen.add(i)
-            minutes -= taken
-    return tuple(sections[i] for i in sorted(chosen))
+    for place in sorted(range(len(sections)), key=rank):
+        section = sections[place]
+        whole_minutes = int(minutes)
+        if section.part == "exercises" and 10 <= whole_minutes < expected_minutes(section):
+            section = replace(section, minutes=(whole_minutes, whole_minutes))
+            sections[place] = section
+        if expected_minutes(section) <= minutes:
+            chosen.add(place)
+            minutes -= expected_minutes(section)
+    return tuple(sections[place] for place in sorted(chosen))
 
 
 def two_sessions(lesson: Lesson) -> tuple[tuple[Section, ...], tuple[Section, ...]]:
     """The whole page, cut between two sections where the sessions are most equally long."""
-    sections = tuple(replace(s, minutes=(s.alone,) * 2) if s.alone else s for s in lesson.sections)
+    timed = []
+    for section in lesson.sections:
+        if section.alone:
+            section = replace(section, minutes=(section.alone, section.alone))
+        timed.append(section)
+    sections = tuple(timed)
 
     def unequal(cut: int) -> float:
         return abs(expected_minutes(*sections[:cut]) - expected_minutes(*sections[cut:]))
@@ -221,8 +250,9 @@ TEXTS: dict[str, Callable[[], str]] = {
 GENERATED = {f"generated-{name}" for name in TEXTS}
 
 
-def generated(made: NotebookNode) -> Iterator[tuple[NotebookNode, str]]:
+def generated(index: NotebookNode) -> Iterator[tuple[NotebookNode, str]]:
     """The generated cells of a notebook, and the text that each should hold."""
-    for cell in made.cells:
+    for cell in index.cells:
         for tag in notebook.tags_of(cell) & GENERATED:
-            yield cell, TEXTS[tag.removeprefix("generated-")]()
+            text_of = TEXTS[tag.removeprefix("generated-")]
+            yield cell, text_of()

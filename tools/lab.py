@@ -3,6 +3,9 @@
 ``make lab`` calls it; so does whoever has another environment: ``python -m tools.lab``. The copies
 stand in ``my_lessons``, which git ignores, under the names of the lessons, so that links between
 them lead from copy to copy. Beside them lies what each copy was made from.
+
+Jupyter, IPython and matplotlib keep files in the home of the reader. Where it cannot be written, as
+on some shared servers and in containers, they keep them in ``build/home``.
 """
 
 import json
@@ -15,6 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 LESSONS = ROOT / "notebooks"
 COPIES = ROOT / "my_lessons"
 SETTINGS = ROOT / "tools" / "lab_settings"
+INSTEAD_OF_HOME = ROOT / "build" / "home"
 
 FLAGS = (
     f"--ServerApp.root_dir={ROOT}",
@@ -69,11 +73,66 @@ def with_flags(arguments: list[str]) -> list[str]:
     return [flag for flag in FLAGS if flag.partition("=")[0] not in replaced] + arguments
 
 
+def folders_of_the_user() -> list[tuple[str, Path]]:
+    """The folders that JupyterLab, its kernels and matplotlib write to, with what moves each.
+
+    Returns:
+        Pairs of the name of an environment variable and a folder, which need not exist.
+    """
+    from jupyter_core import paths
+
+    home = Path(os.path.expanduser("~"))
+    ipython = os.environ.get("IPYTHONDIR") or home / ".ipython"
+    folders = [
+        ("JUPYTER_CONFIG_DIR", Path(paths.jupyter_config_dir())),
+        ("JUPYTER_DATA_DIR", Path(paths.jupyter_data_dir())),
+        ("JUPYTER_RUNTIME_DIR", Path(paths.jupyter_runtime_dir())),
+        ("IPYTHONDIR", Path(ipython)),
+    ]
+    if "MPLCONFIGDIR" in os.environ:
+        folders.append(("MPLCONFIGDIR", Path(os.environ["MPLCONFIGDIR"])))
+    elif sys.platform.startswith(("linux", "freebsd")):
+        config = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config")
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache")
+        folders.append(("MPLCONFIGDIR", config / "matplotlib"))
+        folders.append(("MPLCONFIGDIR", cache / "matplotlib"))
+    else:
+        folders.append(("MPLCONFIGDIR", home / ".matplotlib"))
+    return folders
+
+
+def can_be_written(folder: Path) -> bool:
+    """Whether the folder takes files, or can be made; nothing is made to find out."""
+    while not os.path.exists(folder):
+        folder = folder.parent
+    return folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)
+
+
+def leave_home(instead: Path = INSTEAD_OF_HOME) -> list[str]:
+    """Set the variables of those folders of the user that cannot be written to folders that can.
+
+    Returns:
+        The names of these variables, each once.
+    """
+    unwritable = {
+        variable: instead / variable.lower()
+        for variable, folder in folders_of_the_user()
+        if not can_be_written(folder)
+    }
+    for variable, folder in unwritable.items():
+        folder.mkdir(parents=True, exist_ok=True)
+        os.environ[variable] = str(folder)
+    return list(unwritable)
+
+
 def main() -> None:
     """Make the copies and become JupyterLab; further arguments are JupyterLab's."""
     for name in copy_lessons():
         print(f"my_lessons/{name} is yours and was kept; the course has a newer version of it.")
         print("    Give yours another name, and the next start puts the new one beside it.")
+    if leave_home():
+        place = INSTEAD_OF_HOME.relative_to(ROOT)
+        print(f"Your home cannot be written: Jupyter and matplotlib keep their files in {place}.")
     command = [sys.executable, "-m", "jupyterlab", *with_flags(sys.argv[1:])]
     command.append(f"{COPIES.name}/00_start_here.ipynb")
     sys.stdout.flush()

@@ -30,10 +30,13 @@ def paths(numbers: list[str] | None = None) -> list[Path]:
     Raises:
         ValueError: if a number belongs to no notebook; a file name is no number.
     """
-    every = {path.name[:2]: path for path in sorted(NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))}
-    if unknown := [number for number in numbers or [] if number not in every]:
-        raise ValueError(f"no lesson {unknown[0]!r}; write two digits: {', '.join(every)}")
-    return [path for number, path in every.items() if not numbers or number in numbers]
+    by_number = {path.name[:2]: path for path in sorted(NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))}
+    if not numbers:
+        return list(by_number.values())
+    for number in numbers:
+        if number not in by_number:
+            raise ValueError(f"no lesson {number!r}; write two digits: {', '.join(by_number)}")
+    return [path for number, path in by_number.items() if number in numbers]
 
 
 def code_of(notebook: NotebookNode) -> list[NotebookNode]:
@@ -43,24 +46,37 @@ def code_of(notebook: NotebookNode) -> list[NotebookNode]:
 
 def tags_of(cell: Mapping) -> set[str]:
     """The tags of a cell."""
-    return {*cell["metadata"].get("tags", [])}
+    return set(cell["metadata"].get("tags", []))
 
 
 def read(path: Path) -> NotebookNode:
+    """The notebook in a file, in the format of today."""
     return nbformat.read(path, as_version=4)
 
 
 def execute(notebook: NotebookNode, cell_limit_s: int = 180) -> NotebookNode:
-    """Run every cell in order in a fresh kernel, inside the folder of the notebooks."""
+    """Run every cell in order in a fresh kernel, inside the folder of the notebooks.
+
+    Returns:
+        The notebook, whose outputs are those of this run.
+    """
     from nbclient import NotebookClient
 
-    options = {"kernel_name": "python3", "coalesce_streams": True, "record_timing": False}
-    options |= {"extra_arguments": ["--log-level=ERROR"], "timeout": cell_limit_s}
-    client = NotebookClient(notebook, resources={"metadata": {"path": str(NOTEBOOKS)}}, **options)
-    settings = {"PYDEVD_DISABLE_FILE_VALIDATION": "1", "BDL_CHECK_FIGURES": "tools.figure_rules"}
-    settings["TQDM_DISABLE"] = "1"  # a bar of progress is no result
-    settings["PYTHONPATH"] = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
-    client.execute(env=os.environ | settings)
+    client = NotebookClient(
+        notebook,
+        kernel_name="python3",
+        timeout=cell_limit_s,
+        coalesce_streams=True,
+        record_timing=False,
+        extra_arguments=["--log-level=ERROR"],
+        resources={"metadata": {"path": str(NOTEBOOKS)}},
+    )
+    environment = dict(os.environ)
+    environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    environment["BDL_CHECK_FIGURES"] = "tools.figure_rules"
+    environment["PYDEVD_DISABLE_FILE_VALIDATION"] = "1"
+    environment["TQDM_DISABLE"] = "1"  # a bar of progress is no result
+    client.execute(env=environment)
     return notebook
 
 
@@ -68,8 +84,8 @@ def clean(notebook: NotebookNode) -> NotebookNode:
     """Drop what differs between runs or readers (views, foreign metadata), and heavy pictures."""
     notebook.metadata = {"kernelspec": KERNEL, "language_info": {"name": "python"}}
     for cell in notebook.cells:
-        kept = sorted(CELL_METADATA & {*cell.metadata})
-        cell.metadata = {key: cell.metadata[key] for key in kept}
+        known = sorted(CELL_METADATA & set(cell.metadata))
+        cell.metadata = {key: cell.metadata[key] for key in known}
         for output in cell.get("outputs", []):
             data = output.get("data", {})
             data.pop(WIDGET_VIEW, None)
@@ -85,13 +101,18 @@ def lighten(png: str) -> str:
     picture = Image.open(BytesIO(base64.b64decode(png)))
     if picture.mode == "P":
         return png
+    in_palette = picture.convert("RGB").quantize(
+        colors=256,
+        method=Image.Quantize.MEDIANCUT,
+        dither=Image.Dither.NONE,
+    )
     buffer = BytesIO()
-    few = picture.convert("RGB").quantize(256, Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
-    few.save(buffer, "PNG", optimize=True)
+    in_palette.save(buffer, format="PNG", optimize=True)
     return base64.b64encode(buffer.getvalue()).decode()
 
 
 def text(notebook: NotebookNode) -> str:
+    """The notebook as its file holds it."""
     return nbformat.writes(notebook) + "\n"
 
 

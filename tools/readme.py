@@ -25,24 +25,33 @@ def described(package: Path = ROOT / "bdl_lessons") -> dict[str, tuple[str, list
 
     That is a first paragraph, and a last line ``Imports: core, models.`` or ``Imports: nothing.``
     """
-    found = {}
+    by_name = {}
     for path in sorted(package.glob("*/__init__.py")):
-        docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
-        (imports,) = re.findall(r"^Imports: (.+)\.$", docstring, re.M)
-        holds = " ".join(docstring.partition("\n\n")[0].split())
-        found[path.parent.name] = holds, [] if imports == "nothing" else imports.split(", ")
-    return found
+        module = ast.parse(path.read_text(encoding="utf-8"))
+        docstring = ast.get_docstring(module) or ""
+        first_paragraph, _, _ = docstring.partition("\n\n")
+        holds = " ".join(first_paragraph.split())
+        (listed,) = re.findall(r"^Imports: (.+)\.$", docstring, re.M)
+        imports = [] if listed == "nothing" else listed.split(", ")
+        by_name[path.parent.name] = holds, imports
+    return by_name
 
 
 def subpackages(package: Path = ROOT / "bdl_lessons") -> str:
     """The subpackages as a Markdown table, each below those that it imports from."""
-    found = described(package)
+    by_name = described(package)
 
     def below(name: str) -> set[str]:
-        return set(found[name][1]).union(*map(below, found[name][1]))
+        _, imports = by_name[name]
+        names = set(imports)
+        for imported in imports:
+            names |= below(imported)
+        return names
 
-    order = sorted(found, key=lambda name: (len(below(name)), name))
-    rows = [[f"`{n}/`", found[n][0], ", ".join(found[n][1]) or "nothing"] for n in order]
+    rows = []
+    for name in sorted(by_name, key=lambda name: (len(below(name)), name)):
+        holds, imports = by_name[name]
+        rows.append([f"`{name}/`", holds, ", ".join(imports) or "nothing"])
     return markdown.table(["subpackage", "holds", "imports from"], rows)
 
 
@@ -54,15 +63,16 @@ def gpu_summary(path: Path = GPU_EVIDENCE) -> str:
             "November 2026. A simulated one (`make test`, `make test-device`) shows mixed devices "
             "and needless waits, but neither numbers nor speed."
         )
-    found = json.loads(path.read_text(encoding="utf-8"))
-    items = found["items"]
+    evidence = json.loads(path.read_text(encoding="utf-8"))
+    items = evidence["items"]
     failed = [name for name, item in items.items() if not item["passed"]]
-    state = f"{len(items) - len(failed)} of {len(items)} parts passed"
-    state += f", not {', '.join(failed)}" if failed else ""
+    outcome = f"{len(items) - len(failed)} of {len(items)} parts passed"
+    if failed:
+        outcome += f", not {', '.join(failed)}"
     return (
-        f"`make test-gpu` was last run on {found['date']}, version {found['version']}, on one "
-        f"{found['gpu']} with PyTorch {found['torch']} (driver {found['driver']}, CUDA "
-        f"{found['cuda']}): {state}."
+        f"`make test-gpu` was last run on {evidence['date']}, version {evidence['version']}, "
+        f"on one {evidence['gpu']} with PyTorch {evidence['torch']} "
+        f"(driver {evidence['driver']}, CUDA {evidence['cuda']}): {outcome}."
     )
 
 
@@ -87,11 +97,13 @@ def text(page: Path) -> str:
     """
     content = page.read_text(encoding="utf-8")
     for name, table in TABLES[page].items():
-        between = rf"(?s)(<!-- {name} -->\n).*?(?=(?:# )?<!-- end -->)"
-        made = table()
-        content, found = re.subn(between, lambda m, new=made: f"{m[1]}{new}\n", content)
-        if found != 1:
-            raise ValueError(f"{page} must have <!-- {name} --> … <!-- end --> once, not {found}")
+        pattern = rf"(?s)<!-- {name} -->\n.*?(?=(?:# )?<!-- end -->)"
+        parts = re.split(pattern, content)
+        if len(parts) != 2:
+            n = len(parts) - 1
+            raise ValueError(f"{page} must have <!-- {name} --> … <!-- end --> once, not {n}")
+        before, after = parts
+        content = f"{before}<!-- {name} -->\n{table()}\n{after}"
     return content
 
 

@@ -18,31 +18,31 @@ from tools import address, instructor, metadata, notebook, selftest, timing
 from tools.timing import RATES
 
 
-def generated(made: NotebookNode, path: Path) -> Iterator[tuple[NotebookNode, str]]:
+def generated(lesson_notebook: NotebookNode, path: Path) -> Iterator[tuple[NotebookNode, str]]:
     """The rendered cells of a notebook, and the text that each should hold."""
-    yield from instructor.generated(made)
+    yield from instructor.generated(lesson_notebook)
     lesson = metadata.Lesson(path)
     if lesson.is_index:
         return
     record = lesson.record
-    yield made.cells[0], title(record, made)
+    yield lesson_notebook.cells[0], title(record, lesson_notebook)
     texts = {"question": question, "self-test": self_test, "open-question": open_question}
-    for cell in made.cells:
+    for cell in lesson_notebook.cells:
         for tag in notebook.tags_of(cell) & texts.keys():
             yield cell, texts[tag](record)
 
 
-def fill(made: NotebookNode, path: Path) -> None:
+def fill(lesson_notebook: NotebookNode, path: Path) -> None:
     """Write the minutes of the sections and then the rendered cells, in place."""
     if not metadata.Lesson(path).is_index:
-        timing.fill(made)
-    for cell, text in generated(made, path):
+        timing.fill(lesson_notebook)
+    for cell, text in generated(lesson_notebook, path):
         cell.source = text
 
 
-def title(record: LessonRecord, made: NotebookNode) -> str:
+def title(record: LessonRecord, lesson_notebook: NotebookNode) -> str:
     """The first cell: title, objectives, needs, and how long the lesson takes."""
-    minutes = metadata.summary(metadata.sections_of(made.cells))
+    minutes = metadata.summary(metadata.sections_of(lesson_notebook.cells))
     rows = {
         "You will be able to": "; ".join(record.objectives),
         "Needs": needs(record),

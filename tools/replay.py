@@ -24,6 +24,8 @@ from tools import notebook
 
 SEEDED = {"manual_seed", "seeded", "default_rng"}
 """Calls whose first argument is a seed; so is an argument with the name ``seed``."""
+CHECKS = {"check", "check_between"}
+"""Calls that state a claim of the lesson."""
 
 
 @dataclass(frozen=True)
@@ -57,19 +59,25 @@ def with_seeds(path: Path, offset: int) -> list[Measured]:
 
     with _kernel(record) as run:
         for cell in notebook.code_of(lesson):
-            run(cell.id, shifted(cell.source, offset))
+            source = shifted(cell.source, offset)
+            run(cell.id, source)
     return measured
 
 
 def shifted(source: str, offset: int) -> str:
     """The code with ``offset`` added to every seed in it."""
     tree = ast.parse(source)
+
+    def with_offset(seed: ast.expr) -> ast.expr:
+        return ast.BinOp(left=seed, op=ast.Add(), right=ast.Constant(offset))
+
     for node in ast.walk(tree):
         if isinstance(node, ast.keyword) and node.arg == "seed":
-            node.value = ast.BinOp(node.value, ast.Add(), ast.Constant(offset))
-        name = isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2]
-        if name in SEEDED and node.args:
-            node.args[0] = ast.BinOp(node.args[0], ast.Add(), ast.Constant(offset))
+            node.value = with_offset(node.value)
+        elif isinstance(node, ast.Call) and node.args:
+            _, _, name = ast.unparse(node.func).rpartition(".")
+            if name in SEEDED:
+                node.args[0] = with_offset(node.args[0])
     return ast.unparse(ast.fix_missing_locations(tree))
 
 
@@ -80,11 +88,12 @@ def planted(path: Path) -> Iterator[tuple[str, str, bool]]:
     lesson ends; what takes longer than 300 seconds is noticed.
     """
     cells = notebook.code_of(notebook.read(path))
-    with _kernel(None) as run:
+    with _kernel(record=None) as run:
         for index, cell in enumerate(cells):
+            following = [(other.id, other.source) for other in cells[index + 1 :]]
             for change, broken in breaks(cell):
-                rest = [(cell.id, broken), *((c.id, c.source) for c in cells[index + 1 :])]
-                yield cell.id, change, not _passes(run, rest)
+                passes = _passes(run, [(cell.id, broken), *following])
+                yield cell.id, change, not passes
             run(cell.id, cell.source)
 
 
@@ -99,13 +108,16 @@ def breaks(cell: NotebookNode) -> Iterator[tuple[str, str]]:
     if "method" not in notebook.tags_of(cell):
         return
     tree = ast.parse(cell.source)
-    calls = (part for part in ast.walk(tree) if isinstance(part, ast.Call))
-    checks = [c for c in calls if getattr(c.func, "id", "") in {"check", "check_between"}]
-    in_checks = {part for check in checks for part in ast.walk(check)}
+    in_checks: set[ast.AST] = set()
     for node in ast.walk(tree):
-        for new in () if node in in_checks else [*_broken(node), *_shared(node)]:
-            words = f"line {node.lineno}: {ast.unparse(node)} → {ast.unparse(new)}"
-            yield words, ast.unparse(replaced(tree, {id(node): new}))
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in CHECKS:
+            in_checks.update(ast.walk(node))
+    for node in ast.walk(tree):
+        if node in in_checks:
+            continue
+        for new in [*_broken(node), *_shared(node)]:
+            change = f"line {node.lineno}: {ast.unparse(node)} → {ast.unparse(new)}"
+            yield change, ast.unparse(replaced(tree, {id(node): new}))
 
 
 def replaced(tree: Any, new: dict[int, ast.AST]) -> Any:
@@ -121,9 +133,12 @@ def replaced(tree: Any, new: dict[int, ast.AST]) -> Any:
 
 
 def _broken(node: ast.AST) -> Iterator[ast.expr]:
+    """What may stand in the place of an operation, of a call, or of a statement."""
     match node:
-        case ast.BinOp(left, ast.Div() as by, ast.Name("n_train")):
-            yield from (left, ast.BinOp(left, by, ast.parse("len(x)", mode="eval").body))
+        case ast.BinOp(left, ast.Div(), ast.Name("n_train")):
+            batch_size = ast.parse("len(x)", mode="eval").body
+            yield left
+            yield ast.BinOp(left, ast.Div(), batch_size)
         case ast.BinOp(left, ast.Mult() | ast.Div() | ast.Pow(), _):
             yield left
         case ast.BinOp(left, ast.Add(), right):
@@ -169,7 +184,8 @@ def _passes(run: Callable[[str, str], None], cells: list[tuple[str, str]]) -> bo
                 run(cell_id, source)
             os._exit(0)
         os._exit(1)
-    return os.waitpid(child, 0)[1] == 0
+    _, status = os.waitpid(child, 0)
+    return status == 0
 
 
 @contextlib.contextmanager
@@ -185,35 +201,37 @@ def _kernel(
     matplotlib.use("agg")
     from matplotlib import pyplot
 
-    names = {"__name__": "__main__", "display": str}  # a table is made, and nobody looks at it
-    now = [""]
+    namespace = {"__name__": "__main__", "display": str}  # tables are made and not shown
+    current_cell = ""
     dtype = torch.get_default_dtype()
 
     def recorded(function: Callable) -> Callable:
-        def call(name: str, value: Any, *args: Any, **kwargs: Any) -> None:
+        def call(claim: str, value: Any, *args: Any, **kwargs: Any) -> None:
             failure = ""
             try:
-                function(name, value, *args, **kwargs)
+                function(claim, value, *args, **kwargs)
             except core.CheckFailed as error:
                 failure = str(error)
-            record(now[0], name, value, failure)
+            record(current_cell, claim, value, failure)
 
         return call
 
     def run(cell_id: str, source: str) -> None:
-        now[0] = cell_id
+        nonlocal current_cell
+        current_cell = cell_id
         try:
             with open(os.devnull, "w") as nothing, contextlib.redirect_stdout(nothing):
-                exec(compile(source, cell_id, "exec"), names)
+                exec(compile(source, cell_id, "exec"), namespace)
         except Exception as error:
             raise Noticed(f"{cell_id}: {type(error).__name__}: {error}") from error
         pyplot.close("all")
 
     try:
         with contextlib.chdir(NOTEBOOKS), contextlib.ExitStack() as patched:
-            for name in ("check", "check_between") if record else ():
-                instead = recorded(getattr(core, name))
-                patched.enter_context(mock.patch.object(core, name, instead))
+            if record:
+                for name in CHECKS:
+                    with_record = recorded(getattr(core, name))
+                    patched.enter_context(mock.patch.object(core, name, with_record))
             yield run
     finally:
         torch.set_default_dtype(dtype)  # a lesson may set it, and the next one begins as new

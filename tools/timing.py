@@ -100,7 +100,8 @@ def minutes(cells: list[NotebookNode]) -> float:
             total += spoken_words(cell.source) / WORDS_PER_MINUTE
             total += FORMULA_MINUTES * displayed_formulas(cell.source)
         total += CODE_LINE_MINUTES * len(visible_lines(cell))
-        total += PICTURE_MINUTES * has_picture(cell) + TABLE_MINUTES * n_tables(cell)
+        total += PICTURE_MINUTES * has_picture(cell)
+        total += TABLE_MINUTES * n_tables(cell)
     return QUESTIONS * total
 
 
@@ -121,11 +122,13 @@ def has_picture(cell: NotebookNode) -> bool:
 
 def n_tables(cell: NotebookNode) -> int:
     """How many tables of results or checks the cell shows."""
-    return sum(
-        bool({"text/html", "text/markdown"} & {*output.get("data", {})})
-        or "ok   " in output.get("text", "")
-        for output in cell.get("outputs", [])
-    )
+    n = 0
+    for output in cell.get("outputs", []):
+        data = output.get("data", {})
+        has_results = "text/html" in data or "text/markdown" in data
+        has_checks = "ok   " in output.get("text", "")
+        n += has_results or has_checks
+    return n
 
 
 def spoken_words(markdown: str) -> int:
@@ -138,5 +141,8 @@ def spoken_words(markdown: str) -> int:
 
 def displayed_formulas(markdown: str) -> int:
     """Lines of the displayed formulas."""
-    displays = re.findall(r"\$\$(.*?)\$\$", markdown, re.S)
-    return sum(len(re.split(r"\\\\", re.sub(r"\\\\\s*$", "", part.strip()))) for part in displays)
+    n_lines = 0
+    for formula in re.findall(r"\$\$(.*?)\$\$", markdown, re.S):
+        without_last_break = re.sub(r"\\\\\s*$", "", formula.strip())
+        n_lines += without_last_break.count(r"\\") + 1
+    return n_lines

@@ -49,6 +49,8 @@ def dialect(text: str) -> Iterator[str]:
     """Each word of ``text`` that has a standard term, with some context and that term."""
     text = _ALLOWED.sub("", text)
     for pattern, term in _WORDS.items():
-        for found in pattern.finditer(text):
-            around = " ".join(text[max(0, found.start() - 30) : found.end() + 30].split())
-            yield f"{found[0]!r} in '… {around} …': say {term}"
+        for match in pattern.finditer(text):
+            begin = max(0, match.start() - 30)
+            end = match.end() + 30
+            around = " ".join(text[begin:end].split())
+            yield f"{match[0]!r} in '… {around} …': say {term}"

@@ -25,6 +25,7 @@ LOOKS = [("light", 1280), ("dark", 390), ("light", 390), ("dark", 1280)]
 # Each kind of page in every look, the other lessons in two that have each scheme and each width.
 VIEWS = [(page, *look) for page, look in product(KINDS, LOOKS)]
 VIEWS += [(page, *look) for page, look in product(LESSONS, LOOKS[:2]) if page not in KINDS]
+SCORER = Path(site.__file__).with_name("static") / "scorer.js"
 OPEN = "document.querySelectorAll('details').forEach(each => { each.open = true; })"
 
 
@@ -113,6 +114,25 @@ def test_the_search_finds_the_lesson_before_the_module_and_shows_excerpts(open_p
     found = page.locator("#search-results li a").first.get_attribute("href")
     assert found.startswith("lessons/10_")
     assert page.errors == []
+
+
+def test_a_lesson_comes_before_the_reference_and_a_title_before_a_word(new_page):
+    """As Sphinx asks: a result is (page, title, anchor, description, score, file)."""
+    page = new_page()
+    page.goto("about:blank")
+    page.add_script_tag(path=SCORER)
+    found = [
+        ["package/models", "", "", None, 15],
+        ["lessons/10_a", "", "", None, 2],
+        ["package/probability", "", "", None, 26],
+        ["lessons/05_b", "", "", None, 15],
+    ]
+    scores = page.evaluate("found => found.map(Scorer.score)", found)
+    ranked = [row[0] for _, row in sorted(zip(scores, found, strict=True), reverse=True)]
+    assert ranked == ["lessons/05_b", "lessons/10_a", "package/probability", "package/models"]
+    weights = page.evaluate("[Scorer.title, Scorer.partialTitle, Scorer.term, Scorer.partialTerm]")
+    assert weights == sorted(weights, reverse=True)
+    assert len({*weights}) == len(weights)
 
 
 class Page(HTMLParser):

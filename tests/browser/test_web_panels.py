@@ -1,6 +1,7 @@
 """Recorded panels move without a kernel and without a network, and look like the real ones."""
 
 import io
+import re
 from itertools import pairwise
 
 import numpy as np
@@ -123,6 +124,33 @@ def test_on_a_phone_the_parts_stack_and_the_controls_are_large(panel, opened):
     assert min(words, default=12) > 11.9
     for control in opened.locator(":is(.bdl-control input, .bdl-control select)").all():
         assert control.bounding_box()["height"] >= 44
+
+
+def test_a_panel_is_dark_on_a_dark_page_and_keeps_its_hues(opened):
+    """Paper, words and readout turn around; a red line stays red."""
+
+    def shown():
+        opened.evaluate(DRAWN)
+        colours = opened.locator(".bdl-panel").evaluate(
+            "panel => [getComputedStyle(panel).backgroundColor, getComputedStyle(panel).color]"
+        )
+        paper, words = (sum(map(int, re.findall(r"\d+", colour)[:3])) / 3 for colour in colours)
+        drawing = opened.locator(".bdl-picture").screenshot()
+        pixels = np.asarray(Image.open(io.BytesIO(drawing)).convert("RGB")).astype(float)
+        red = pixels[(pixels[..., 0] - pixels[..., 1:].max(-1)) > 60]
+        return paper, words, np.median(pixels.mean(-1)), len(red)
+
+    paper, words, drawn_paper, n_red = shown()
+    assert paper > 230
+    assert drawn_paper > 230
+    assert words < 80
+    assert n_red > 0
+    opened.evaluate("document.documentElement.dataset.theme = 'dark'")
+    paper, words, drawn_paper, n_red = shown()
+    assert paper < 60
+    assert drawn_paper < 60
+    assert words > 180
+    assert n_red > 0
 
 
 @pytest.mark.parametrize(

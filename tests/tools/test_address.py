@@ -35,9 +35,9 @@ def shown():
     lesson = nbformat.read(path, 4)
     deck = slides._title(metadata.Lesson(path), lesson)
     title = render.title(metadata.Lesson(path).record, lesson)
-    found = [title, sphinx_pages._ways(path.stem), deck]
-    found += [readme.text(readme.README), site._get() + site.footer()]
-    return [*found, readme.text(ROOT / "CITATION.cff")]
+    places = [title, sphinx_pages._ways(path.stem), deck]
+    places += [readme.text(readme.README), site._get() + site.footer()]
+    return [*places, readme.text(ROOT / "CITATION.cff")]
 
 
 def test_a_published_course_shows_where_it_is(published):

@@ -2,7 +2,9 @@
 
 import csv
 import functools
+import linecache
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -24,17 +26,18 @@ KEY = {
     number: question.key
     for number, question in enumerate(Lesson(paths(["00"])[0]).record.self_test, start=1)
 }
+TAUGHT = [path for path in paths() if not Lesson(path).is_index]
 LOOP = "    return p_drop * (1 - p_drop)\n\nwhile True:\n    pass"
 FORGED = WRONG + "\n\nfrom bdl_lessons import exercises\nexercises.score = lambda number: 4"
 
 
-def nbgrader(folder, *arguments):
+def nbgrader(folder, *arguments, output="stderr"):
     command = [sys.executable, "-m", "nbgrader", *arguments]
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # it calls alembic
     where = {"cwd": folder, "env": os.environ | {"PATH": path}}
     done = subprocess.run(command, capture_output=True, text=True, timeout=900, **where)
     assert done.returncode == 0, done.stderr
-    return done.stderr
+    return getattr(done, output)
 
 
 def source_of(path):
@@ -48,16 +51,16 @@ def cell_of(notebook, name):
 
 def handed_in(release, body=None, test=None, drop=(), choices=None):
     """The notebook of a student who wrote ``body``, and changed or deleted other cells."""
-    made = nbformat.read(release, 4)
+    submission = nbformat.read(release, 4)
     if body:
-        answer = cell_of(made, CELL)
+        answer = cell_of(submission, CELL)
         answer.source = answer.source.replace("    raise NotImplementedError", body)
     if test:
-        cell_of(made, "test-00-1").source = test
+        cell_of(submission, "test-00-1").source = test
     if choices:
-        cell_of(made, "choices").source = f"choices = {choices}"
-    made.cells = [cell for cell in made.cells if cell.id not in drop]
-    return made
+        cell_of(submission, "choices").source = f"choices = {choices}"
+    submission.cells = [cell for cell in submission.cells if cell.id not in drop]
+    return submission
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +78,7 @@ def course(tmp_path_factory):
 @pytest.fixture(scope="module")
 def submitted(course):
     release = course / "release" / "lesson00" / NAME
-    made = {
+    notebooks = {
         "right": handed_in(release, RIGHT),
         "chooser": handed_in(release, choices=KEY | {1: "E", 2: None}),
         "half": handed_in(release, HALF),
@@ -86,11 +89,11 @@ def submitted(course):
         "remover": handed_in(release, RIGHT, drop=("test-00-1",)),
         "endless": handed_in(release, LOOP),
     }
-    for student, notebook in made.items():
+    for student, notebook in notebooks.items():
         folder = course / "submitted" / student / "lesson00"
         folder.mkdir(parents=True)
         nbformat.write(notebook, folder / NAME)
-    return made
+    return notebooks
 
 
 @pytest.mark.classroom
@@ -124,16 +127,16 @@ def test_every_exercise_has_its_cells_and_points(lesson):
     if lesson.name.startswith("90"):
         return
     taught = nbformat.read(lesson, 4)
-    made = source_of(lesson)
-    given = {cell.id: cell for cell in made.cells}
-    assert len(given) == len(made.cells)
-    assert ("open-answer" in given) == (made.cells[-1].id == "open-answer")
+    assignment = source_of(lesson)
+    given = {cell.id: cell for cell in assignment.cells}
+    assert len(given) == len(assignment.cells)
+    assert ("open-answer" in given) == (assignment.cells[-1].id == "open-answer")
     assert "are equations of the lesson" in given["t"].source
     imports = next(cell.source for cell in taught.cells if cell.cell_type == "code")
     assert imports.startswith(given["first"].source), "and so it installs what the lesson does"
     exec(given["first"].source, names := {})
     assert {"exercise", "hint"} <= names.keys()
-    assert ("08.4, in formulas" in str(made)) == (lesson.name[:2] == "08")
+    assert ("08.4, in formulas" in str(assignment)) == (lesson.name[:2] == "08")
     assert given["test-choices"].metadata["nbgrader"]["points"] == selftest.N_QUESTIONS
     for exercise in grader.of_lesson(lesson.name[:2]):
         name = exercise.number.replace(".", "-")
@@ -158,18 +161,135 @@ def test_the_self_test_replies_to_each_letter(capsys):
         assert "](" not in shown
 
 
+MARKED_SOLUTION = re.compile(r" *### BEGIN SOLUTION.*### END SOLUTION", re.S)
+
+
+def released(notebook):
+    """The sources of the cells that students get, by name: nbgrader takes out what is marked."""
+    marked = re.compile(r"^[^\n]*BEGIN (SOLUTION|HIDDEN TESTS).*?END \1[^\n]*$", re.S | re.M)
+    return {cell.id: marked.sub("", cell.source) for cell in notebook.cells}
+
+
+@pytest.mark.parametrize("lesson", TAUGHT, ids=lambda path: path.name[:2])
+def test_neither_key_nor_reasons_nor_solutions_reach_students(lesson):
+    record = Lesson(lesson).record
+    taught = nbformat.read(lesson, 4)
+    lines_of_the_lesson = {line for cell in taught.cells for line in cell.source.splitlines()}
+    given = released(source_of(lesson))
+    assert given["test-choices"].splitlines() == assignments.SELF_TEST.splitlines()[:1]
+    assert given["choices"] == "choices = {1: '', 2: '', 3: '', 4: '', 5: ''}  # a letter for each"
+    text = "\n".join(given.values())
+    for question in record.self_test:
+        assert question.text in text
+        for option in question.options:
+            assert option.text in text
+            assert option.reason not in text
+    if record.open_question:
+        assert given["open-answer"] == ""
+        assert record.open_question.model_answer not in text
+    for exercise in grader.of_lesson(record.number):
+        answer = given[f"answer-{exercise.number.replace('.', '-')}"]
+        assert set(answer.splitlines()) <= lines_of_the_lesson, "the stub and nothing else"
+
+
+def test_a_configuration_that_a_teacher_changed_is_kept(tmp_path):
+    (lesson,) = paths(["00"])
+    configuration = tmp_path / "nbgrader_config.py"
+    assignments.write(lesson, tmp_path)
+    assert configuration.read_text() == assignments.CONFIGURATION
+    configuration.write_text("# of the teacher")
+    assignments.write(lesson, tmp_path)
+    assert configuration.read_text() == "# of the teacher"
+
+
+def told_by_progress(notebook, capsys, choices):
+    """What the cell without points says of the answers of a notebook, and whether it fails."""
+    names = {}
+    for cell in notebook.cells:
+        if cell.id.startswith(("first", "answer-")):
+            run_as_a_cell(cell, names)
+    names["choices"] = choices
+    capsys.readouterr()
+    run_as_a_cell(cell_of(notebook, "progress"), names)
+    said = capsys.readouterr()
+    return said.out or said.err, bool(said.err)
+
+
+def run_as_a_cell(cell, names):
+    """Run it as a kernel does, where ``inspect`` finds the source of its functions."""
+    file = f"<{cell.id} {id(cell)}>"
+    linecache.cache[file] = (len(cell.source), None, cell.source.splitlines(True), file)
+    exec(compile(cell.source, file, "exec"), names)
+
+
+@pytest.mark.parametrize("lesson", TAUGHT, ids=lambda path: path.name[:2])
+def test_validate_says_how_many_exercises_were_attempted(lesson, capsys):
+    assignment = source_of(lesson)
+    assert cell_of(assignment, "progress").metadata["nbgrader"]["points"] == 0
+    answers = [cell for cell in assignment.cells if cell.id.startswith("answer-")]
+    n = len(answers)
+    solved = told_by_progress(assignment, capsys, KEY)
+    all_said = f"{n} of {n} exercises attempted, 5 of 5 questions of the self-test answered.\n"
+    assert solved == (all_said, False), "the solutions pass, and so does the cell"
+    for cell in answers:
+        cell.source = MARKED_SOLUTION.sub("    raise NotImplementedError", cell.source)
+    nothing = f"0 of {n} exercises attempted, 0 of 5 questions of the self-test answered.\n"
+    assert told_by_progress(assignment, capsys, dict.fromkeys(KEY, "")) == (nothing, True)
+    answers[0].source = answers[0].source.replace("    raise", "    return 1\n    raise")
+    one = f"1 of {n} exercises attempted, 2 of 5 questions of the self-test answered.\n"
+    assert told_by_progress(assignment, capsys, {1: "A", 2: "C", 3: ""}) == (one, True)
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_attempted"),
+    [
+        (None, False),
+        ("def mask_variance(p_drop):\n    'Only this.'", False),
+        ("def mask_variance(p_drop):\n    raise NotImplementedError", False),
+        ("def mask_variance(p_drop):\n    raise NotImplementedError('later')", True),
+        ("mask_variance = lambda p_drop: 0", True),
+        ("import math\nmask_variance = math.sqrt", True),
+        ("mask_variance = 4", True),
+    ],
+)
+def test_what_is_handed_in_is_counted_whatever_it_is(answer, is_attempted, capsys):
+    assignment = source_of(paths(["00"])[0])
+    if answer is None:
+        assignment.cells.remove(cell_of(assignment, CELL))
+    else:
+        cell_of(assignment, CELL).source = answer
+    said, fails = told_by_progress(assignment, capsys, choices=None)
+    assert said.startswith(f"{int(is_attempted)} of 1 exercises attempted, 0 of 5 questions")
+    assert fails
+
+
+@pytest.mark.classroom
+def test_validate_tells_an_untouched_notebook_from_a_finished_one(course, submitted):
+    def said(notebook):
+        nbformat.write(notebook, course / NAME)
+        return " ".join(nbgrader(course, "validate", NAME, output="stdout").split())
+
+    release = course / "release" / "lesson00" / NAME
+    untouched = said(handed_in(release))
+    assert "VALIDATION FAILED ON 2 CELL(S)" in untouched
+    assert "0 of 1 exercises attempted, 0 of 5 questions of the self-test answered." in untouched
+    finished = said(handed_in(release, RIGHT, choices=KEY))
+    assert "Success! Your notebook passes all the tests." in finished
+    assert "attempted" not in finished
+
+
 @pytest.mark.classroom
 def test_submitted_notebooks_become_a_table(course, submitted, tmp_path, monkeypatch):
     folder = tmp_path / "in"
     release = course / "release" / "lesson00" / NAME
-    made = {student: submitted[student] for student in ("half", "empty", "endless")} | {
+    notebooks = {student: submitted[student] for student in ("half", "empty", "endless")} | {
         "dead": handed_in(release, "    import os\n    os._exit(1)"),
         "loud": handed_in(release, f"    import warnings\n    warnings.warn('loud')\n{RIGHT}"),
         "slow": handed_in(release, "    return time.sleep(60)\n\nimport time"),
         "void": handed_in(release, drop=(CELL,)),
     }
-    made["loud"].metadata.kernelspec.name = "of-the-student"
-    for student, notebook in made.items():
+    notebooks["loud"].metadata.kernelspec.name = "of-the-student"
+    for student, notebook in notebooks.items():
         path = folder / student / NAME
         path.parent.mkdir(parents=True)
         nbformat.write(notebook, path)

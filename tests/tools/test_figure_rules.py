@@ -23,7 +23,7 @@ def small(axis):
 
 
 @pytest.mark.parametrize(
-    ("draw", "found"),
+    ("draw", "faults"),
     [
         (lambda axis: axis.plot([1, 2]), []),
         (small, ["text smaller than 10 pt: 'tiny'"]),
@@ -31,16 +31,16 @@ def small(axis):
         (lambda a: a.figure.colorbar(a.imshow(np.eye(3))), ["a colour bar has no name"]),
     ],
 )
-def test_what_cannot_be_read_is_found(draw, found):
-    assert problems(figure_of(draw)) == found
+def test_what_cannot_be_read_is_found(draw, faults):
+    assert problems(figure_of(draw)) == faults
 
 
 def test_size_and_number_of_panels():
     with mpl.rc_context({"xtick.labelbottom": False, "ytick.labelleft": False}):
         figure = new_figure(9.7, 2)
         figure.subplots(1, 5)
-        found = problems(figure)
-    assert found == [
+        faults = problems(figure)
+    assert faults == [
         "5 panels, at most 4 can be taken in",
         "9.7 inches wide, at most 9.6 are shown unscaled",
     ]

@@ -98,8 +98,8 @@ def test_a_fault_is_named(path, name):
     (change, message) = FAULTS[name]
     assert problems(notebook, path) == []
     change(notebook)
-    found = problems(notebook, path)
-    assert any(message in problem for problem in found), found
+    named = problems(notebook, path)
+    assert any(message in problem for problem in named), named
 
 
 @pytest.mark.parametrize(

@@ -121,8 +121,8 @@ def test_a_fault_is_named(lesson, lesson_path, name):
     (fault, message) = FAULTS[name]
     assert problems(notebook, lesson_path) == []
     fault(notebook)
-    found = problems(notebook, lesson_path)
-    assert any(message in problem for problem in found), found
+    named = problems(notebook, lesson_path)
+    assert any(message in problem for problem in named), named
 
 
 def test_numbers_that_check_and_results_show_are_known(lesson, lesson_path):

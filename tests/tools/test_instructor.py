@@ -11,32 +11,38 @@ from tools.metadata import Lesson, Section, lessons
 
 
 def test_every_panel_is_listed_once():
-    listed = re.findall(r"\[(\d\d)\]\(.*\) \| `(\w+)` \| `.+` \| (.+) \|", instructor.panels())
-    tagged = [(one.number, cell.section) for one in lessons() for cell in one.cells("panel")]
+    row = r"\[(\d\d)\]\(.*\) \| `(\w+)` \| `.+` \| (.+) \|"
+    listed = re.findall(row, instructor.panels())
+    tagged = []
+    for lesson in lessons():
+        tagged += [(lesson.number, cell.section) for cell in lesson.cells("panel")]
     assert [(number, section) for number, _, section in listed] == tagged
-    assert len({panel for _, panel, _ in listed}) == len(listed)
+    names = {panel for _, panel, _ in listed}
+    assert len(names) == len(listed)
 
 
 def test_every_plan_has_a_clock_and_all_roles_and_so_has_one_ten_minutes_shorter():
-    folds = instructor.lesson_plans().split("<details>")[1:]
+    _, *folds = instructor.lesson_plans().split("<details>")
     for fold, lesson in zip(folds, instructor.taught()[1:], strict=True):
-        plans = fold.split("| minutes | section |")[1:]
-        for one, most in zip(plans, (45, 90, 90, 90), strict=True):
-            clock = re.findall(r"^\| (\d+)–(\d+) \|", one, re.M)
-            assert clock[0][0] == "0"
-            assert int(clock[-1][1]) <= most
-            assert [end for _, end in clock[:-1]] == [begin for begin, _ in clock[1:]]
-        told = re.search("Ten minutes less: leave out (.+)[.]", fold)[1]
-        kept = [section for section in plan(lesson, 45) if f"*{section.name}*" not in told]
+        _, *plans = fold.split("| minutes | section |")
+        for text, limit in zip(plans, (45, 90, 90, 90), strict=True):
+            clock = re.findall(r"^\| (\d+)–(\d+) \|", text, re.M)
+            begins = [int(begin) for begin, _ in clock]
+            ends = [int(end) for _, end in clock]
+            assert begins[0] == 0
+            assert begins[1:] == ends[:-1]
+            assert ends[-1] <= limit
+        left_out = re.search("Ten minutes less: leave out (.+)[.]", fold)[1]
+        kept = [section for section in plan(lesson, 45) if f"*{section.name}*" not in left_out]
         assert expected_minutes(*kept) <= 35
-        assert frozenset().union(*(section.roles for section in kept)) >= ROLES
+        assert {role for section in kept for role in section.roles} >= ROLES
         assert "sentence" in plans[2], "the first of two sessions ends with it"
         assert "?" in instructor.opening_question(lesson)
         assert instructor.answer(lesson) in fold
         assert "](#" not in fold, "a link that arrives only inside the lesson"
 
 
-class Made:
+class SmallLesson:
     """A lesson of 5, 20, 10, 5 and 30 expected minutes, and one behind the recap."""
 
     sections = (
@@ -60,23 +66,27 @@ class Made:
     ],
 )
 def test_what_fits_is_taught_in_order_and_of_the_exercises_what_is_left(minutes, places, taught):
-    chosen = plan(Made, minutes)
-    assert [section.name for section in chosen] == [Made.sections[i].name for i in places]
+    chosen = plan(SmallLesson, minutes)
+    expected = [SmallLesson.sections[place].name for place in places]
+    assert [section.name for section in chosen] == expected
     assert expected_minutes(*chosen) == taught
-    assert [len(session) for session in two_sessions(Made)] == [3, 3]
+
+
+def test_two_sessions_are_equally_long():
+    assert [len(session) for session in two_sessions(SmallLesson)] == [3, 3]
 
 
 def test_an_answer_outside_the_recap_is_the_cell_that_has_the_tag(lesson, lesson_path):
-    made = lesson()
-    recap = next(cell for cell in made.cells if cell.source == "## Recap")
+    taught = lesson()
+    recap = next(cell for cell in taught.cells if cell.source == "## Recap")
     recap.source = "## In short\n\n1. All, see [there](#There)."
     answer = new_markdown_cell("The second. By far.", metadata={"tags": ["answer"]})
-    made.cells.insert(2, answer)
-    notebook.write(lesson_path, notebook.text(made))
+    taught.cells.insert(2, answer)
+    notebook.write(lesson_path, notebook.text(taught))
     summed_up = "1. All, see [there](01_a_claim.ipynb#There)."
     assert instructor.answer(Lesson(lesson_path)) == f"The second. By far.\n\n{summed_up}"
     assert instructor.opening_question(Lesson(lesson_path)) == "**What is it?**"
-    made.cells.remove(answer)
-    notebook.write(lesson_path, notebook.text(made))
+    taught.cells.remove(answer)
+    notebook.write(lesson_path, notebook.text(taught))
     with pytest.raises(ValueError, match="lesson 01 has no answer: give a cell the tag"):
         instructor.answer(Lesson(lesson_path))

@@ -1,7 +1,7 @@
 import pytest
 from typer.testing import CliRunner
 
-from tools import guards, notebook
+from tools import grading, guards, notebook
 from tools import rebuild as rebuilding
 from tools.__main__ import app
 
@@ -45,3 +45,29 @@ def test_rebuild_and_guards_say_what_is_wrong(monkeypatch):
 def test_plan_prints_the_table_of_the_lesson():
     every, one = (run(app, ["plan", "05", *minutes]).output for minutes in ([], ["45"]))
     assert f"**45 minutes**\n\n{one}" in every
+
+
+@pytest.mark.parametrize(
+    ("command", "written_by"),
+    [
+        (["slides", "01"], "tools.slides.write"),
+        (["assignments", "01"], "tools.assignments.write"),
+        (["site", "01"], "tools.web.site.build"),
+    ],
+)
+def test_the_folder_that_is_named_is_written_to(command, written_by, tmp_path, monkeypatch):
+    given = []
+    monkeypatch.setattr(written_by, lambda *arguments: given.extend(arguments))
+    folder = tmp_path / "here"
+    assert run(app, [*command, "--folder", str(folder)]).exit_code == 0
+    assert folder in given
+
+
+def test_pages_of_panels_and_grades_go_where_they_are_told(tmp_path, monkeypatch):
+    assert run(app, ["web", "many-networks", "--folder", str(tmp_path / "web")]).exit_code == 0
+    assert [path.name for path in (tmp_path / "web").iterdir()] == ["many-networks.html"]
+    given = []
+    monkeypatch.setattr(grading, "table", lambda folder, to: given.append((folder, to)) or [])
+    table = tmp_path / "grades" / "05.csv"
+    assert run(app, ["grade", str(tmp_path), "--to", str(table)]).exit_code == 0
+    assert given == [(tmp_path, table)]

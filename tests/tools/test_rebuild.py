@@ -22,10 +22,10 @@ def test_a_second_rebuild_gives_the_same_bytes(path):
     first = path.read_bytes()
     assert rebuild_lesson(path)[0] == []
     assert path.read_bytes() == first
-    made = notebook.read(path)
-    panel = next(cell for cell in made.cells if cell.source == "panel")
+    rebuilt = notebook.read(path)
+    panel = next(cell for cell in rebuilt.cells if cell.source == "panel")
     assert set(panel.outputs[0].data) == {"image/png", "text/plain"}
-    assert made.metadata == {"kernelspec": notebook.KERNEL, "language_info": {"name": "python"}}
+    assert rebuilt.metadata == {"kernelspec": notebook.KERNEL, "language_info": {"name": "python"}}
 
 
 @pytest.mark.parametrize(
@@ -45,13 +45,13 @@ def test_a_fault_is_told_and_nothing_is_written(path, old, new, said):
 
 
 def test_foreign_metadata_is_dropped(lesson):
-    made = lesson("x = 1")
-    made.metadata["colab"] = {}
-    made.cells[0].metadata["executionInfo"] = {}
-    panel = next(cell for cell in made.cells if cell.get("outputs"))
+    foreign = lesson("x = 1")
+    foreign.metadata["colab"] = {}
+    foreign.cells[0].metadata["executionInfo"] = {}
+    panel = next(cell for cell in foreign.cells if cell.get("outputs"))
     panel.outputs[0].data.pop("image/png")  # it holds no picture
     panel.outputs[0].metadata["isolated"] = True
-    cleaned = notebook.clean(made)
+    cleaned = notebook.clean(foreign)
     kept = cleaned.metadata | cleaned.cells[0].metadata | panel.outputs[0].metadata
     assert not {"colab", "executionInfo", "isolated"} & kept.keys()
     assert cleaned.cells[1].metadata["bdl"]["mode"] == "pair"

@@ -43,24 +43,24 @@ def test_a_reworded_lesson_is_built_from_its_record(tmp_path):
     (tmp_path / "lessons" / f"{NAME}.toml").write_text(replaced(record, REWORDED))
     path = tmp_path / f"{NAME}.ipynb"
     path.write_text(replaced((NOTEBOOKS / path.name).read_text(), SAID_OTHERWISE))
-    made = notebook.read(path)
-    assert any("is out of date" in line for line in guards.generated_text(made, path))
-    render.fill(made, path)
-    assert list(guards.generated_text(made, path)) == []
-    notebook.write(path, notebook.text(made))
+    reworded = notebook.read(path)
+    assert any("is out of date" in line for line in guards.generated_text(reworded, path))
+    render.fill(reworded, path)
+    assert list(guards.generated_text(reworded, path)) == []
+    notebook.write(path, notebook.text(reworded))
 
     lesson = metadata.Lesson(path)
     before = metadata.Lesson(NOTEBOOKS / path.name)
     assert lesson.needs == before.needs
     assert [s.roles for s in lesson.sections] == [s.roles for s in before.sections]
-    assert made.cells[0].source.startswith("# 05 · Dropout at prediction: ")
+    assert reworded.cells[0].source.startswith("# 05 · Dropout at prediction: ")
     plans = instructor.plans_of(lesson)
     assert "Question: **Both err. Could they have known?**" in plans
     assert "Could they? Not from these masks" in plans
     assert "[Dropout at prediction: " in metadata.lesson_table(tmp_path)
-    deck = slides._title(lesson, made)
+    deck = slides._title(lesson, reworded)
     assert '<p class="question">Both err. Could they have known?</p>' in deck
-    source = assignments.source(made, lesson.record)
+    source = assignments.source(reworded, lesson.record)
     assert "What shrinks, to about a tenth?" in str(source)
     assert "Choose it, and say why: " in str(source)
     assert "answer-05-4" in [cell.id for cell in source.cells]

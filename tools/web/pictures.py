@@ -17,59 +17,82 @@ _HEADING = re.compile(r"^#+ (.+)$", re.M)
 
 
 def make_live(notebook: NotebookNode, address: str) -> list[str]:
-    """Give every panel in the outputs of a notebook its figure, in place; their names.
+    """Give every panel in the outputs of a notebook its figure, in place.
 
-    ``address`` is where the files of ``write_files`` are, seen from the page.
+    Args:
+        notebook: its outputs are changed.
+        address: where the files of ``write_files`` are, seen from the page.
+
+    Returns:
+        The names of these panels.
     """
-    found = []
+    names = []
     for cell in notebook.cells:
         for output in cell.get("outputs", []):
-            shown = _SHOWN.match(output.get("data", {}).get("text/plain", ""))
-            if shown and shown[1] in store.names():
-                panel = store.load(shown[1])
-                files = f"{address}/{panel.name}"
-                output.data["text/html"] = page.figure(panel, f"{files}.png", f"{files}.js")
-                found.append(panel.name)
-    return found
+            text = output.get("data", {}).get("text/plain", "")
+            shown = _SHOWN.match(text)
+            if not shown or shown[1] not in store.names():
+                continue
+            panel = store.load(shown[1])
+            output.data["text/html"] = page.figure(
+                panel,
+                picture=f"{address}/{panel.name}.png",
+                source=f"{address}/{panel.name}.js",
+            )
+            names.append(panel.name)
+    return names
 
 
 def write_files(names: list[str], folder: Path) -> None:
     """Write the player, its style, and recording and picture of the panels into a folder."""
-    files = {"player.js": page.script().encode(), "player.css": page.css("bdl-sans-").encode()}
-    files |= {f"bdl-sans-{weight}.woff": page.font(weight) for weight in page.WEIGHTS}
+    files = {
+        "player.js": page.script().encode(),
+        "player.css": page.css("bdl-sans-").encode(),
+    }
+    for weight in page.WEIGHTS:
+        files[f"bdl-sans-{weight}.woff"] = page.font(weight)
     for name in tqdm(names, "panels", leave=False, disable=None):
         panel = store.load(name)
-        files |= {f"{name}.js": panel.script.encode(), f"{name}.png": panel.png}
+        files[f"{name}.js"] = panel.script.encode()
+        files[f"{name}.png"] = panel.png
     for name, content in files.items():
         write_if_changed(folder / name, content)
 
 
 def write_if_changed(path: Path, content: bytes) -> None:
     """Write a file only if it has another content: what is built from it stays up to date."""
-    if not path.exists() or path.read_bytes() != content:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as file:
-            file.write(content)
+    if path.exists() and path.read_bytes() == content:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path) as file:
+        file.write(content)
 
 
 def describe(notebook: NotebookNode) -> list[str]:
     """Give every picture the sentence under it as its alternative text, in place.
 
-    The text is stored in the metadata of the cell, where myst-nb looks for it. Panels have their
-    own. Returns the ids of cells with a picture that has no sentence under it.
+    The text is stored in the metadata of the cell, where myst-nb looks for it. Panels have texts
+    of their own.
+
+    Returns:
+        The ids of cells with a picture that has no sentence under it.
     """
     missing = []
     heading = ""
-    after = [cell.source for cell in notebook.cells[1:]] + [""]
-    for cell, text in zip(notebook.cells, after, strict=True):
+    texts_below = [cell.source for cell in notebook.cells[1:]] + [""]
+    for cell, text_below in zip(notebook.cells, texts_below, strict=True):
         if cell.cell_type == "markdown":
-            heading = (_HEADING.findall(cell.source) or [heading])[-1]
-        elif any(map(_is_picture, cell.outputs)):
-            if caption := _CAPTION.match(text):
-                alt = f"Figure in “{_plain(heading)}”. {_plain(caption[1])}"
-                cell.metadata["mystnb"] = {"image": {"alt": alt}}
-            else:
-                missing.append(cell.id)
+            headings = _HEADING.findall(cell.source)
+            heading = headings[-1] if headings else heading
+            continue
+        if not any(_is_picture(output) for output in cell.outputs):
+            continue
+        caption = _CAPTION.match(text_below)
+        if caption:
+            alt = f"Figure in “{_plain(heading)}”. {_plain(caption[1])}"
+            cell.metadata["mystnb"] = {"image": {"alt": alt}}
+        else:
+            missing.append(cell.id)
     return missing
 
 
@@ -80,5 +103,6 @@ def _is_picture(output: NotebookNode) -> bool:
 
 def _plain(markdown: str) -> str:
     """Markdown as it is read aloud: no marks, formulas without dollars and backslashes."""
-    text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", markdown)
-    return " ".join(re.sub(r"[*`$\\{}]", "", text).split())
+    without_links = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", markdown)
+    without_marks = re.sub(r"[*`$\\{}]", "", without_links)
+    return " ".join(without_marks.split())

@@ -16,7 +16,8 @@ from bdl_lessons.core.plot_style import style
 from bdl_lessons.panels.engine import Panel, Slider
 from tools.web.scene import FIELDS, UNIT, Scene
 
-MOST_SETTINGS, MOST_BYTES = 2_000, 500_000
+MOST_SETTINGS = 2_000
+MOST_BYTES = 500_000
 
 
 @dataclass(frozen=True)
@@ -58,16 +59,25 @@ class Recording:
             ValueError: if it is larger than ``MOST_BYTES``.
         """
         slots: dict[str, list] = {}
+        readout = []
         for key, field in self.fields.items():
             slot, _, name = key.rpartition(".")
-            if slot != "readout":
-                slots.setdefault(slot, [slot.split(".")[1], None, None, None, None])
-                slots[slot][1 + FIELDS.index(name)] = _packed(field)
-        as_they_are = ("parts", "alt", "controls", "still", "definitions")
-        content = {name: getattr(self, name) for name in as_they_are} | {
+            if slot == "readout":
+                readout.append(_packed(field))
+                continue
+            if slot not in slots:
+                _, tag, _ = slot.split(".")
+                slots[slot] = [tag, None, None, None, None]
+            slots[slot][1 + FIELDS.index(name)] = _packed(field)
+        content = {
+            "parts": self.parts,
+            "alt": self.alt,
+            "controls": self.controls,
+            "still": self.still,
+            "definitions": self.definitions,
             "size": [round(length * UNIT) for length in self.size],
             "slots": list(slots.values()),
-            "readout": [_packed(f) for key, f in self.fields.items() if key.startswith("readout.")],
+            "readout": readout,
         }
         text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
         data = base64.b64encode(zlib.compress(text.encode(), 9)).decode()
@@ -87,31 +97,45 @@ def record(panel: Panel) -> Recording:
         ValueError: if the web grid lacks the start, or has more than ``MOST_SETTINGS`` settings.
     """
     values = [_web_values(panel, control) for control in panel.controls.values()]
-    lengths = [*map(len, values)]
-    if (n_settings := math.prod(lengths)) > MOST_SETTINGS:
+    lengths = [len(grid) for grid in values]
+    n_settings = math.prod(lengths)
+    if n_settings > MOST_SETTINGS:
         raise ValueError(
             f"panel {panel.name!r} has {n_settings:,} settings, more than {MOST_SETTINGS:,}; "
             "give its sliders fewer values on the web (Slider(web=...))"
         )
     scene = Scene(panel)
-    settings = [dict(zip(panel.controls, chosen, strict=True)) for chosen in product(*values)]
-    frames = [scene.frame(setting) for setting in settings]
-    keys = sorted(set().union(*frames), key=_order)
-    fields = {key: _field([frame.get(key) for frame in frames], lengths) for key in keys}
-    controls = [
-        {
-            "label": control.label,
-            "texts": [*map(control.show, grid)],
-            "start": grid.index(control.value),
-            "list": type(control) is not Slider,
-        }
-        for control, grid in zip(panel.controls.values(), values, strict=True)
-    ]
-    named = panel.name, scene.size, scene.parts, panel.alt
-    return Recording(*named, controls, scene.still, scene.definitions, fields)
+    frames = []
+    for setting in product(*values):
+        frames.append(scene.frame(dict(zip(panel.controls, setting, strict=True))))
+    keys = {key for frame in frames for key in frame}
+    fields = {}
+    for key in sorted(keys, key=_order):
+        fields[key] = _field([frame.get(key) for frame in frames], lengths)
+    controls = []
+    for control, grid in zip(panel.controls.values(), values, strict=True):
+        controls.append(
+            {
+                "label": control.label,
+                "texts": [control.show(value) for value in grid],
+                "start": grid.index(control.value),
+                "list": type(control) is not Slider,
+            }
+        )
+    return Recording(
+        name=panel.name,
+        size=scene.size,
+        parts=scene.parts,
+        alt=panel.alt,
+        controls=controls,
+        still=scene.still,
+        definitions=scene.definitions,
+        fields=fields,
+    )
 
 
 def _web_values(panel: Panel, control: Slider) -> tuple:
+    """The values of a control that its page offers."""
     values = control.web or control.values
     if control.value not in values or not set(values) <= set(control.values):
         raise ValueError(
@@ -124,7 +148,9 @@ def _web_values(panel: Panel, control: Slider) -> tuple:
 def _field(values: list, lengths: list[int]) -> Field:
     """A value at every setting, the last control fastest, over the controls that change it."""
     table: dict[Any, int] = {}
-    at = np.reshape([table.setdefault(value, len(table)) for value in values], lengths)
+    for value in values:
+        table.setdefault(value, len(table))
+    at = np.reshape([table[value] for value in values], lengths)
     controls = []
     for control in range(at.ndim):
         first = at.take([0], axis=control)
@@ -137,11 +163,11 @@ def _field(values: list, lengths: list[int]) -> Field:
 
 def _order(key: str) -> tuple:
     """The order in which elements are drawn."""
-    parts = key.split(".")
-    if parts[0] == "readout":
-        return 1, int(parts[1])
-    tags = ("image", "path", "text")
-    return 0, int(parts[0]), tags.index(parts[1]), int(parts[2]), FIELDS.index(parts[3])
+    if key.startswith("readout."):
+        return 1, int(key.removeprefix("readout."))
+    artist, tag, count, field = key.split(".")
+    place_of_tag = ("image", "path", "text").index(tag)
+    return 0, int(artist), place_of_tag, int(count), FIELDS.index(field)
 
 
 def _packed(field: Field) -> list:

@@ -14,7 +14,7 @@ import bdl_lessons
 from bdl_lessons import playground
 from bdl_lessons.core.files import DATA, ROOT
 from bdl_lessons.course.lesson_map import map_rows
-from bdl_lessons.course.lesson_record import lesson_records
+from bdl_lessons.course.lesson_record import LessonRecord, lesson_records
 from tools import address, metadata, notebook, slides
 from tools.web import page, pictures, store
 
@@ -64,43 +64,60 @@ def build(folder: Path, numbers: list[str] | None = None, source: Path | None = 
 
 def _prepare(source: Path, lessons: list[Path]) -> None:
     """The pages' sources: notebooks with live figures, generated pages, files that they load."""
+    names = {lesson.name for lesson in lessons}
     for path in (source / "lessons").glob("*.ipynb"):
-        if path.name not in {lesson.name for lesson in lessons}:
+        if path.name not in names:
             path.unlink()
-    used = [_PANEL]
+    shown_panels = {_PANEL}
     for lesson in lessons:
-        made = notebook.read(lesson)
-        used += pictures.make_live(made, "../_static/panels")
-        if missing := pictures.describe(made):
+        page_source = notebook.read(lesson)
+        shown_panels.update(pictures.make_live(page_source, "../_static/panels"))
+        missing = pictures.describe(page_source)
+        if missing:
             raise ValueError(f"{lesson.name}: no sentence under the figure of {', '.join(missing)}")
-        text = notebook.text(made).replace("../data/results/README.md", "../results/index.md")
+        text = notebook.text(page_source)
+        text = text.replace("../data/results/README.md", "../results/index.md")
         pictures.write_if_changed(source / "lessons" / lesson.name, text.encode())
-    pictures.write_files(sorted(set(used)), source / "_static" / "panels")
-    subpackages = [m.name for m in pkgutil.iter_modules(bdl_lessons.__path__) if m.ispkg]
-    vendored = [*(_VENDOR / "katex").rglob("*.*"), *(_VENDOR / "fonts").iterdir()]
-    copies = {f"_static/{path.relative_to(_VENDOR)}": path for path in vendored}
-    copies |= {f"_static/{name}": _STATIC / name for name in ("site.css", "site.js", "scorer.js")}
-    copies |= {f"_templates/{name}": _STATIC / name for name in ("home.html", "layout.html")}
-    copies |= {f"results/{path.name}": path for path in (DATA / "results").glob("*.png")}
-    copies |= {"results/index.md": DATA / "results" / "README.md"}
-    copies |= {"conf.py": _STATIC / "conf.py.txt"}
-    contents = {name: path.read_bytes() for name, path in copies.items()}
-    contents |= {f"package/{name}.rst": _subpackage(name).encode() for name in subpackages}
-    contents |= {"index.md": front_page(lessons, subpackages).encode()}
-    contents["_static/scripts/fontawesome.js"] = b""  # 1.6 MB; a font has the icons too
-    for name, content in contents.items():
-        pictures.write_if_changed(source / name, content)
+    pictures.write_files(sorted(shown_panels), source / "_static" / "panels")
+    for name, path in _copies().items():
+        pictures.write_if_changed(source / name, path.read_bytes())
+    subpackages = []
+    for module in pkgutil.iter_modules(bdl_lessons.__path__):
+        if module.ispkg:
+            subpackages.append(module.name)
+    for name in subpackages:
+        pictures.write_if_changed(source / "package" / f"{name}.rst", _subpackage(name).encode())
+    pictures.write_if_changed(source / "index.md", front_page(lessons, subpackages).encode())
+    # 1.6 MB; a font has the icons too
+    pictures.write_if_changed(source / "_static" / "scripts" / "fontawesome.js", b"")
+
+
+def _copies() -> dict[str, Path]:
+    """The files that Sphinx gets as they are: where to, and where from."""
+    copies = {"conf.py": _STATIC / "conf.py.txt"}
+    for path in [*(_VENDOR / "katex").rglob("*.*"), *(_VENDOR / "fonts").iterdir()]:
+        copies[f"_static/{path.relative_to(_VENDOR)}"] = path
+    for name in ("site.css", "site.js", "scorer.js"):
+        copies[f"_static/{name}"] = _STATIC / name
+    for name in ("home.html", "layout.html"):
+        copies[f"_templates/{name}"] = _STATIC / name
+    for path in (DATA / "results").glob("*.png"):
+        copies[f"results/{path.name}"] = path
+    copies["results/index.md"] = DATA / "results" / "README.md"
+    return copies
 
 
 def _subpackage(name: str) -> str:
     """The reference of one part of the package: the docstrings of all its modules."""
     top = f"bdl_lessons.{name}"
     subpackage = importlib.import_module(top)
-    modules = [m.name for m in pkgutil.walk_packages(subpackage.__path__, f"{top}.") if not m.ispkg]
     lines = [top, "=" * len(top), "", f".. automodule:: {top}", ""]
-    for module in modules:
-        short = module.removeprefix(f"{top}.")
-        lines += [short, "-" * len(short), "", f".. automodule:: {module}", "   :members:", ""]
+    for module in pkgutil.walk_packages(subpackage.__path__, f"{top}."):
+        if module.ispkg:
+            continue
+        heading = module.name.removeprefix(f"{top}.")
+        lines += [heading, "-" * len(heading), ""]
+        lines += [f".. automodule:: {module.name}", "   :members:", ""]
     return "\n".join(lines)
 
 
@@ -108,58 +125,69 @@ def front_page(lessons: list[Path], subpackages: list[str]) -> str:
     """A live panel, three ways in, and the map of the course, for the lessons that the site has."""
     panel = store.load(_PANEL)
     files = f"_static/panels/{panel.name}"
+    minutes_of_first, _ = metadata.lessons()[0].minutes["alone"]
     parts = {
-        "PANEL": page.figure(panel, f"{files}.png", f"{files}.js"),
+        "PANEL": page.figure(panel, picture=f"{files}.png", source=f"{files}.js"),
         "MAP": _map([metadata.Lesson(path) for path in lessons]),
         "COMMANDS": _commands(),
         "GET": _get(),
-        "MINUTES": str(metadata.minutes(metadata.lessons()[0].sections)["alone"][0]),
+        "MINUTES": str(minutes_of_first),
         "LESSONS": "\n".join(f"lessons/{lesson.stem}" for lesson in lessons),
         "PACKAGE": "\n".join(f"package/{subpackage}" for subpackage in subpackages),
     }
-    made = (_STATIC / "front.md").read_text(encoding="utf-8")
+    text = (_STATIC / "front.md").read_text(encoding="utf-8")
     for name, value in parts.items():
-        made = made.replace(f"@{name}@", value)
-    return made
+        text = text.replace(f"@{name}@", value)
+    return text
 
 
 def footer() -> str:
     """Below every page: version, date, licence, and how to cite the course."""
-    cited = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
-    facts = dict(re.findall(r'^ *(?:- )?([\w-]+): "?([^"\n]+?)"?$', cited, re.M))
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    facts = dict(re.findall(r'^ *(?:- )?([\w-]+): "?([^"\n]+?)"?$', citation, re.M))
+    title = facts["title"]
+    date = facts["date-released"]
     version = address.version()
-    where = address.address() or "see CITATION.cff"
+    place = address.address() or "see CITATION.cff"
     return (
-        f"<p>{facts['title']}, version {version}, {facts['date-released']}. "
-        f"{facts['license']} licence. To cite: {facts['name']} ({facts['date-released'][:4]}), "
-        f"<i>{facts['title']}</i>, version {version}, {where}.</p>"
+        f"<p>{title}, version {version}, {date}. {facts['license']} licence. "
+        f"To cite: {facts['name']} ({date[:4]}), <i>{title}</i>, version {version}, {place}.</p>"
     )
 
 
 def _map(lessons: list[metadata.Lesson]) -> str:
     """The map of lesson 00 as a list of links: rows, questions, and what to read before."""
-    listed = {lesson.number: lesson for lesson in lessons}
+    by_number = {lesson.number: lesson for lesson in lessons}
     lines = []
     for row in map_rows(lesson_records().values()):
-        lines += [f'<p class="map-row">{escape(row.theme)}</p>', '<ul class="map">']
+        lines.append(f'<p class="map-row">{escape(row.theme)}</p>')
+        lines.append('<ul class="map">')
         for record in row.lessons:
-            name = escape(f"{record.number} {record.short_title}")
-            after = ""
-            if lesson := listed.get(record.number):
-                name = f'<a href="lessons/{lesson.path.stem}.html">{name}</a>'
-                needs = " and ".join(", ".join(lesson.needs).rsplit(", ", 1))
-                after = f'<p class="after">after {needs}</p>' if needs else ""
-            asked = f"<p>{escape(' '.join(record.map.question.split()))}</p>"
-            tile = f'<li class="tile" style="--row:{row.colour}"><b>{name}</b>{asked}{after}</li>'
-            lines.append(tile)
+            content = _tile(record, by_number.get(record.number))
+            lines.append(f'<li class="tile" style="--row:{row.colour}">{content}</li>')
         lines.append("</ul>")
     return "\n".join(lines)
+
+
+def _tile(record: LessonRecord, lesson: metadata.Lesson | None) -> str:
+    """A lesson of the map: name, question and needs; a link if the site has the lesson."""
+    name = escape(f"{record.number} {record.short_title}")
+    asked = " ".join(record.map.question.split())
+    question = f"<p>{escape(asked)}</p>"
+    if lesson is None:
+        return f"<b>{name}</b>{question}"
+    tile = f'<b><a href="lessons/{lesson.path.stem}.html">{name}</a></b>{question}'
+    if lesson.needs:
+        needs = " and ".join(", ".join(lesson.needs).rsplit(", ", 1))
+        tile += f'<p class="after">after {needs}</p>'
+    return tile
 
 
 def _get() -> str:
     """Where the course is to be had: at its address, and as one file beside these pages."""
     ways = []
-    if published := address.address():
+    published = address.address()
+    if published:
         ways.append(f"It is published: {address.markdown_links(published)}.")
     if address.archive():
         ways.append(
@@ -172,4 +200,5 @@ def _get() -> str:
 def _commands() -> str:
     """The commands under the first heading of README.md."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    return re.search(r"^## Two commands\n+```\n(.+?)```", readme, re.M | re.S)[1].rstrip()
+    commands = re.search(r"^## Two commands\n+```\n(.+?)```", readme, re.M | re.S)
+    return commands[1].rstrip()

@@ -17,6 +17,11 @@ from tools import address
 from tools.web.page import mathml
 
 _FORMULA = re.compile(r"\$\$(.+?)\$\$|(?<![`$])\$([^$`\n]+(?:\n[^$`\n]+)?)\$", re.S)
+_TABLE = re.compile(r'<table class="(?:docutils|table).*?</table>', re.S)
+_TABLE_HEAD = re.compile(r"<thead>.*?</thead>", re.S)
+_FIRST_CELL = re.compile(r"(<tr[^>]*>\s*)<td([^>]*)>(.*?)</td>", re.S)
+_EMPTY_HEADER = re.compile(r'<th class="head[^>]*>(<p></p>)?</th>')
+_TAG_OR_SPACE = re.compile(r"<[^>]*>|\s")
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
@@ -45,19 +50,19 @@ def table_headers(body: str) -> str:
         body: HTML as Sphinx writes it.
     """
 
-    def mend(found: re.Match[str]) -> str:
-        table = found[0].replace("<th>", '<th class="head">')
-        head = re.search(r"<thead>.*?</thead>", table, re.S)
-        if head and not re.sub(r"<[^>]*>|\s", "", head[0]):
-            table = table.replace(head[0], "")
-            row = r"(<tr[^>]*>\s*)<td([^>]*)>(.*?)</td>"
-            table = re.sub(row, r'\1<th scope="row"\2>\3</th>', table, flags=re.S)
-        table = re.sub(r"<th class=\"head[^>]*>(<p></p>)?</th>", "<td></td>", table)
-        table = re.sub(r'<th class="stub', '<th scope="row" class="stub', table)
-        table = table.replace(" ± ", "\u00a0±\u00a0")  # a phone breaks no line there
-        return re.sub(r'<th class="head', '<th scope="col" class="head', table)
+    return _TABLE.sub(_with_scopes, body)
 
-    return re.sub(r'<table class="(?:docutils|table).*?</table>', mend, body, flags=re.S)
+
+def _with_scopes(match: re.Match[str]) -> str:
+    table = match[0].replace("<th>", '<th class="head">')
+    head = _TABLE_HEAD.search(table)
+    if head and not _TAG_OR_SPACE.sub("", head[0]):
+        table = table.replace(head[0], "")
+        table = _FIRST_CELL.sub(r'\1<th scope="row"\2>\3</th>', table)
+    table = _EMPTY_HEADER.sub("<td></td>", table)
+    table = table.replace('<th class="stub', '<th scope="row" class="stub')
+    table = table.replace('<th class="head', '<th scope="col" class="head')
+    return table.replace(" ± ", "\u00a0±\u00a0")  # a phone breaks no line there
 
 
 def _inline(writer: Any, node: nodes.math) -> None:
@@ -75,42 +80,53 @@ def _block(writer: Any, node: nodes.math_block) -> None:
 
 def _formula(tag: str, tex: str) -> str:
     """MathML, which every browser shows; where scripts run, KaTeX takes its place."""
-    kind, focus = ("block", ' tabindex="0"') if tag == "div" else ("inline", "")
-    shown = mathml(tex, kind)
-    return f'<{tag} class="math"{focus} data-tex="{html.escape(tex)}">{shown}</{tag}>'
+    source = html.escape(tex)
+    if tag == "div":
+        formula = mathml(tex, display="block")
+        return f'<div class="math" tabindex="0" data-tex="{source}">{formula}</div>'
+    formula = mathml(tex, display="inline")
+    return f'<{tag} class="math" data-tex="{source}">{formula}</{tag}>'
 
 
 def _formulas(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     """Docstrings write formulas between dollars, as the lessons do."""
 
-    def mend(found: re.Match[str]) -> str:
-        if found[1]:
-            formula = "\n".join(f"    {line.strip()}" for line in found[1].splitlines())
-            return f"\n\n.. math::\n\n{formula}\n\n"
-        return f":math:`{' '.join(found[2].split())}`"
+    text = _FORMULA.sub(_as_rst, "\n".join(lines))
+    lines[:] = text.split("\n")
 
-    lines[:] = _FORMULA.sub(mend, "\n".join(lines)).split("\n")
+
+def _as_rst(match: re.Match[str]) -> str:
+    displayed = match[1]
+    if displayed:
+        formula = "\n".join(f"    {line.strip()}" for line in displayed.splitlines())
+        return f"\n\n.. math::\n\n{formula}\n\n"
+    on_one_line = " ".join(match[2].split())
+    return f":math:`{on_one_line}`"
 
 
 def _skip(app: Sphinx, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
     """Fields of named tuples and functions of Python, whose docstrings are not ours."""
-    foreign = (getattr(obj, "__doc__", None) or "").startswith("Alias for field number")
-    return True if foreign or inspect.isbuiltin(obj) else None
+    docstring = getattr(obj, "__doc__", None) or ""
+    is_foreign = docstring.startswith("Alias for field number") or inspect.isbuiltin(obj)
+    return True if is_foreign else None
 
 
 def _page(app: Sphinx, name: str, template: str, context: dict, doctree: Any) -> None:
+    """Mend the tables of a page, and say in a lesson what else there is of it."""
     if "body" in context:
         context["body"] = table_headers(context["body"])
     if name.startswith("lessons/"):
-        context["body"] = context["body"].replace("</h1>", f"</h1>\n{_ways(Path(name).name)}", 1)
+        links = _ways(Path(name).name)
+        context["body"] = context["body"].replace("</h1>", f"</h1>\n{links}", 1)
     if name == "search":
         app.add_js_file("texts.js")
 
 
 def _ways(lesson: str) -> str:
     """What else there is of a lesson: its slides, and where it opens."""
-    ways = {"slides": f"../slides/{lesson}.html"} | address.links(address.address(), lesson)
-    links = (f'<a href="{html.escape(to)}">{words}</a>' for words, to in ways.items())
+    ways = {"slides": f"../slides/{lesson}.html"}
+    ways.update(address.links(address.address(), lesson))
+    links = [f'<a href="{html.escape(target)}">{words}</a>' for words, target in ways.items()]
     return f'<p class="lesson-ways">{" · ".join(links)}</p>'
 
 
@@ -121,7 +137,8 @@ def _keep_text(app: Sphinx, doctree: nodes.document) -> None:
 
 def _write_texts(app: Sphinx, error: Exception | None) -> None:
     """The texts of all pages, for excerpts where a page from the disk may not fetch others."""
-    if error is None:
-        texts = {f"{name}.html": app.env.metadata[name]["text"] for name in app.env.found_docs}
-        path = Path(app.outdir) / "_static" / "texts.js"
-        path.write_text(f"globalThis.bdlTexts={json.dumps(texts)};", encoding="utf-8")
+    if error is not None:
+        return
+    texts = {f"{name}.html": app.env.metadata[name]["text"] for name in app.env.found_docs}
+    path = Path(app.outdir) / "_static" / "texts.js"
+    path.write_text(f"globalThis.bdlTexts={json.dumps(texts)};", encoding="utf-8")

@@ -53,29 +53,45 @@ def load(name: str, folder: Path = FOLDER) -> WebPanel:
     module = name.replace("-", "_")
     path = folder / f"{name}.{_source_hash(module)}.recording"
     with suppress(OSError, ValueError, TypeError, KeyError):
-        stored = json.loads(bytes(read_checked(path)))  # unlike a pickle, it runs nothing
-        stored |= {"size": tuple(stored["size"]), "png": base64.b64decode(stored["png"])}
-        return WebPanel(**stored)
+        return _unpacked(read_checked(path))
     with cpu_threads(1):  # the arrays are small: a second thread only waits for the first
         panel: Panel = importlib.import_module(f"{panels.__name__}.{module}").panel()
         png = panel.render().png  # a recording takes the figure over
-        made = WebPanel(name, record(panel).script(), png, panel.alt, panel.size)
+        script = record(panel).script()
+    recorded = WebPanel(name=name, script=script, png=png, alt=panel.alt, size=panel.size)
     folder.mkdir(parents=True, exist_ok=True)
-    for old in folder.glob(f"{name}.*.recording"):
-        old.unlink()
-    stored = asdict(made) | {"png": base64.b64encode(made.png).decode()}
-    write_checked(path, json.dumps(stored).encode())
-    return made
+    for outdated in folder.glob(f"{name}.*.recording"):
+        outdated.unlink()
+    write_checked(path, _packed(recorded))
+    return recorded
+
+
+def _packed(panel: WebPanel) -> bytes:
+    """A recording as JSON: unlike a pickle, it runs nothing when it is read."""
+    fields = asdict(panel)
+    fields["png"] = base64.b64encode(panel.png).decode()
+    return json.dumps(fields).encode()
+
+
+def _unpacked(content: memoryview) -> WebPanel:
+    fields = json.loads(bytes(content))
+    fields["size"] = tuple(fields["size"])
+    fields["png"] = base64.b64decode(fields["png"])
+    return WebPanel(**fields)
 
 
 def _source_hash(module: str) -> str:
     """A hash of what decides what a panel shows: its module, the package below it, and data."""
     package = ROOT / "bdl_lessons"
-    below = [p for p in package.rglob("*.py") if p.parent.name not in ("panels", "exercises")]
-    own = [package / "panels" / f"{name}.py" for name in ("engine", "arrays", module)]
-    drawing = Path(__file__).parent.glob("*.py")
-    data = [p for part in ("panels", "published", "results") for p in (DATA / part).glob("*.*")]
-    digest = hashlib.sha256("".join(map(version, _DRAWN_BY)).encode())
-    for path in sorted({*own, *below, *drawing, *data}):
+    sources = {package / "panels" / f"{name}.py" for name in ("engine", "arrays", module)}
+    for path in package.rglob("*.py"):
+        if path.parent.name not in ("panels", "exercises"):
+            sources.add(path)
+    sources.update(Path(__file__).parent.glob("*.py"))
+    for part in ("panels", "published", "results"):
+        sources.update((DATA / part).glob("*.*"))
+    versions = "".join(version(library) for library in _DRAWN_BY)
+    digest = hashlib.sha256(versions.encode())
+    for path in sorted(sources):
         digest.update(path.name.encode() + path.read_bytes())
     return digest.hexdigest()[:16]

@@ -22,17 +22,17 @@ def alt(cell):
     ],
 )
 def test_the_sentence_under_a_figure_is_its_alternative_text(caption, heard):
-    made = new_notebook(cells=[new_markdown_cell("## A *bad* day"), drawing()])
-    made.cells.append(new_markdown_cell(caption))
-    assert pictures.describe(made) == []
-    assert alt(made.cells[1]) == f"Figure in “A bad day”. {heard}"
+    lesson = new_notebook(cells=[new_markdown_cell("## A *bad* day"), drawing()])
+    lesson.cells.append(new_markdown_cell(caption))
+    assert pictures.describe(lesson) == []
+    assert alt(lesson.cells[1]) == f"Figure in “A bad day”. {heard}"
 
 
 @pytest.mark.parametrize("after", ["", "**Bold**, no caption.", "Text, *then* more."])
 def test_a_figure_without_a_sentence_is_named_but_a_panel_has_its_own(after):
     panel = drawing("<panel many-networks: x = 1>")
-    made = new_notebook(cells=[panel, drawing(), new_markdown_cell(after)])
-    assert pictures.describe(made) == [made.cells[1].id]
+    lesson = new_notebook(cells=[panel, drawing(), new_markdown_cell(after)])
+    assert pictures.describe(lesson) == [lesson.cells[1].id]
 
 
 @pytest.mark.parametrize("path", notebook.paths(), ids=lambda path: path.name[:2])

@@ -16,7 +16,8 @@ KINDS = ("line", "dots", "corner")
 def build_figure(figure):
     """A line, words and a picture."""
     axes = figure.subplots()
-    axes.set(xlim=(0, 1), ylim=(0, 1), title="a < b")
+    axes.set(xlim=(0, 1), ylim=(0, 1))
+    axes.set_title("a < b")
     (line,) = axes.plot([0, 1], [0, 0], "--", animated=True)
     image = axes.imshow(np.eye(3), extent=(0, 0.2, 0, 0.2), animated=True)
     words = axes.text(0.5, 0.5, "", animated=True)
@@ -33,16 +34,29 @@ def build_figure(figure):
 
 @pytest.fixture
 def panel():
-    controls = [Slider("height", "h", HEIGHTS, 0.25), Choice("kind", "kind", KINDS, "line")]
-    return Panel(build_figure, *controls, size=(3, 2))
+    return panel_with(web=None)
+
+
+def panel_with(web):
+    """The panel, whose page offers these heights; all of them without an argument."""
+    return Panel(
+        build_figure,
+        Slider(name="height", label="h", values=HEIGHTS, value=0.25, web=web),
+        Choice(name="kind", label="kind", values=KINDS, value="line"),
+        size=(3, 2),
+    )
 
 
 def test_the_script_has_the_controls_and_each_field_the_controls_that_it_depends_on(panel):
-    made = record(panel)
-    by_name = {key.split(".", 1)[1]: field.controls for key, field in made.fields.items()}
-    names = ("image.0.x", "image.0.shape", "text.0.shape")
-    assert [by_name[name] for name in names] == [[], [0], [0, 1]]
-    head, name, _, data, _ = made.script().split('"')
+    recorded = record(panel)
+    controls_of = {}
+    for key, field in recorded.fields.items():
+        _, _, name = key.partition(".")
+        controls_of[name] = field.controls
+    assert controls_of["image.0.x"] == []
+    assert controls_of["image.0.shape"] == [0]
+    assert controls_of["text.0.shape"] == [0, 1]
+    head, name, _, data, _ = recorded.script().split('"')
     assert (head, name) == ("bdlPanels.add(", "test-recording")
     content = json.loads(zlib.decompress(base64.b64decode(data)))
     assert content["controls"] == [
@@ -52,10 +66,10 @@ def test_the_script_has_the_controls_and_each_field_the_controls_that_it_depends
 
 
 def test_too_many_settings_and_too_large_a_file_are_named(panel, monkeypatch):
-    made = record(panel)
+    recorded = record(panel)
     monkeypatch.setattr(recording, "MOST_BYTES", 100)
     with pytest.raises(ValueError, match="panel 'test-recording': its recording has"):
-        made.script()
+        recorded.script()
     monkeypatch.setattr(recording, "MOST_SETTINGS", 11)
     with pytest.raises(ValueError, match="panel 'test-recording' has 12 settings, more than 11"):
         record(panel)
@@ -63,6 +77,5 @@ def test_too_many_settings_and_too_large_a_file_are_named(panel, monkeypatch):
 
 @pytest.mark.parametrize("web", [(0.0, 0.5), (0.25, 0.3)])
 def test_a_web_grid_has_the_start_and_values_of_the_slider(web):
-    controls = [Slider("height", "h", HEIGHTS, 0.25, web=web), Choice("kind", "k", KINDS, "dots")]
     with pytest.raises(ValueError, match="panel 'test-recording': the web values of 'height'"):
-        record(Panel(build_figure, *controls, size=(3, 2)))
+        record(panel_with(web=web))

@@ -36,8 +36,8 @@ def test_a_lesson_and_the_front_page_have_live_panels(sources):
         (lesson, "../_static/panels/many-networks"),
         (sources.joinpath("index.md").read_text(), "_static/panels/many-networks"),
     ):
-        found = re.findall(r'data-src=\\?"([^"\\]*)', text)
-        assert found == [f"{address}.js"]
+        sources_of_panels = re.findall(r'data-src=\\?"([^"\\]*)', text)
+        assert sources_of_panels == [f"{address}.js"]
         assert "alt=" in text
     for name in ("player.js", "player.css", "many-networks.js", "many-networks.png"):
         assert (sources / "_static" / "panels" / name).stat().st_size > 0

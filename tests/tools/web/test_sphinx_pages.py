@@ -11,13 +11,13 @@ def table(head, *rows):
 
 
 def test_headers_name_columns_or_rows_and_an_empty_corner_is_a_cell():
-    made = table_headers(table(["", "RMSE"], ["net", "0.1 ± 0.2"]))
-    assert '<tr><td></td>\n<th scope="col" class="head"><p>RMSE</p></th>' in made
-    assert "<td><p>net</p></td><td><p>0.1\u00a0±\u00a00.2</p></td>" in made
-    made = table_headers(table(["", ""], ["Needs", "01"], ["Minutes", "48"]))
-    assert "thead" not in made
+    html = table_headers(table(["", "RMSE"], ["net", "0.1 ± 0.2"]))
+    assert '<tr><td></td>\n<th scope="col" class="head"><p>RMSE</p></th>' in html
+    assert "<td><p>net</p></td><td><p>0.1\u00a0±\u00a00.2</p></td>" in html
+    html = table_headers(table(["", ""], ["Needs", "01"], ["Minutes", "48"]))
+    assert "thead" not in html
     for name, value in (("Needs", "01"), ("Minutes", "48")):
-        assert f'<th scope="row"><p>{name}</p></th><td><p>{value}</p></td>' in made
+        assert f'<th scope="row"><p>{name}</p></th><td><p>{value}</p></td>' in html
 
 
 def test_formulas_of_docstrings():
@@ -30,7 +30,7 @@ def test_formulas_of_docstrings():
 
 
 def test_a_formula_is_readable_without_scripts():
-    made = sphinx_pages._formula("div", r"a < \lVert b \rVert")
-    assert made.startswith('<div class="math" tabindex="0" data-tex="a &lt; \\lVert b \\rVert">')
-    assert "<mi>b</mi>" in made
-    assert "lVert" not in made.partition("<math")[2]
+    html = sphinx_pages._formula("div", r"a < \lVert b \rVert")
+    assert html.startswith('<div class="math" tabindex="0" data-tex="a &lt; \\lVert b \\rVert">')
+    assert "<mi>b</mi>" in html
+    assert "lVert" not in html.partition("<math")[2]

@@ -25,14 +25,14 @@ def coarse(panel):
 
 def played(recording, setting):
     """What the player puts together at a setting, given as places on the web grid."""
-    found = {}
+    drawn = {}
     for key, field in recording.fields.items():
         place = 0
         for control in field.controls:
             place = place * len(recording.controls[control]["texts"]) + setting[control]
         if (value := field.table[field.at[place]]) is not None:
-            found[key] = value
-    return found
+            drawn[key] = value
+    return drawn
 
 
 @pytest.mark.parametrize("name", store.names())
@@ -43,19 +43,19 @@ def test_every_panel_can_be_recorded(name):
     sizes = [len(control.web or control.values) for control in panel.controls.values()]
     assert math.prod(sizes) <= MOST_SETTINGS
     small = coarse(panel)
-    made = record(small)
+    recorded = record(small)
     scene = Scene(small)
-    assert (made.still, made.alt) == (scene.still, small.alt)
+    assert (recorded.still, recorded.alt) == (scene.still, small.alt)
     for places in itertools.islice(itertools.product(range(2), repeat=len(sizes)), 8):
         setting = {
             key: control.web[place]
             for (key, control), place in zip(small.controls.items(), places, strict=True)
         }
-        frame = played(made, places)
+        frame = played(recorded, places)
         assert frame == scene.frame(setting)
         text = "".join(value for key, value in frame.items() if key.startswith("readout."))
         assert text == panel.render(**setting).readout
-    assert made.script().isascii()
+    assert recorded.script().isascii()
 
 
 def test_the_web_grid_of_lesson_02_has_the_optimum():
@@ -102,3 +102,21 @@ def test_a_page_needs_no_other_file(tmp_path):
     for address in map("".join, re.findall(r"""(?:src|href)=["']([^"']*)|url\(([^)]*)""", html)):
         assert address.startswith(("data:", "#"))
     assert 'alt="Left: red points' in html
+
+
+@pytest.mark.parametrize("part", ["panels", "published", "results"])
+def test_other_data_make_the_recording_again(tmp_path, monkeypatch, part):
+    array = tmp_path / "data" / part / "an_array.npz"
+    array.parent.mkdir(parents=True)
+    array.write_bytes(b"0.1")
+    monkeypatch.setattr(store, "DATA", tmp_path / "data")
+    recorded = []
+    real_record = store.record
+    monkeypatch.setattr(store, "record", lambda panel: recorded.append(1) or real_record(panel))
+    for content, n_recorded in ((b"0.1", 1), (b"0.1", 1), (b"0.2", 2)):
+        array.write_bytes(content)
+        store.load.cache_clear()
+        store.load("many-networks", tmp_path)
+        assert len(recorded) == n_recorded
+    (kept,) = tmp_path.glob("*.recording")
+    assert kept.stat().st_size > 0
