@@ -1,0 +1,154 @@
+"""Lesson 15: active learning on the digits, in pools with ambiguous inputs, by nine rules.
+
+All networks of a rule (one for each pool; five with an ensemble) are trained as one batch of
+matrices. A pool, its first labels and its test set depend on the seed alone, so that rules are
+compared on the same ones.
+"""
+
+import math
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy, one_hot
+
+from bdl_lessons.datasets import digits
+from bdl_lessons.panels.asking_for_labels import BATCH, N_ROUNDS, N_START, RANDOM_OF, SHARES
+
+SEEDS = 12
+WIDTH, P_DROP, N_DRAWS, N_STEPS = 50, 0.5, 20, 100
+LEARNING_RATE, WEIGHT_DECAY = 1e-2, 1e-3
+N_POOL, N_TEST = 1000, 797
+
+
+def make_arrays(n_seeds: int = SEEDS, n_steps: int = N_STEPS) -> dict[str, np.ndarray]:
+    """All ``(rule, share, ...)``: see :func:`ask`; and ``rules``, the names."""
+    runs = [[ask(rule, share, n_seeds, n_steps) for share in SHARES] for rule in RANDOM_OF]
+    made = {
+        key: np.stack([np.stack([run[key] for run in row]) for row in runs]) for key in runs[0][0]
+    }
+    return made | {"rules": np.array(list(RANDOM_OF))}
+
+
+def pool(seed: int, share: float) -> dict[str, Tensor]:
+    """1000 inputs with labels, of which the last ``share`` are ambiguous, and a test set.
+
+    An ambiguous input is the average of two digits of different classes, with the label of one of
+    them, by a coin. ``start`` are two clean examples of each class.
+    """
+    split = digits(N_POOL, N_TEST, seed=seed)
+    generator = torch.Generator().manual_seed(seed)
+    n_ambiguous = round(share * N_POOL)
+    n_clean = N_POOL - n_ambiguous
+    pairs = torch.randint(N_POOL, (20 * N_POOL, 2), generator=generator)
+    differ = split.y_train[pairs[:, 0]] != split.y_train[pairs[:, 1]]
+    pairs = pairs[differ][:n_ambiguous]
+    coin = torch.randint(2, (n_ambiguous, 1), generator=generator)
+    labels = split.y_train[:n_clean]
+    return {
+        "x": torch.cat([split.x_train[:n_clean], split.x_train[pairs].mean(1)]),
+        "y": torch.cat([labels, split.y_train[pairs.gather(1, coin)[:, 0]]]),
+        "x_test": split.x_test,
+        "y_test": split.y_test,
+        "start": torch.cat([(labels == digit).nonzero()[:2, 0] for digit in range(10)]),
+    }
+
+
+def ask(rule: str, share: float, n_seeds: int, n_steps: int) -> dict[str, np.ndarray]:
+    """Eight rounds of ten labels, in ``n_seeds`` pools:
+
+    - ``accuracy (seed, 9)`` on test digits, in percent, with 20, 30, .. 100 labels;
+    - ``is_ambiguous (seed, 8, 10)``: whether an input that was asked for is ambiguous;
+    - ``images (8, 10, 64)``: those of the first pool, in thirty-seconds.
+    """
+    pools = [pool(seed, share) for seed in range(n_seeds)]
+    data = {key: torch.stack([each[key] for each in pools]) for key in pools[0]}
+    n_networks = 5 if rule.startswith("five") else 1
+    p_drop = P_DROP if RANDOM_OF[rule] == "random" else 0.0
+    generator = torch.Generator().manual_seed(0)
+    labelled = data["start"]
+    accuracy = []
+    for number in range(N_ROUNDS + 1):
+        x = data["x"].gather(1, labelled[..., None].expand(-1, -1, 64))
+        y = data["y"].gather(1, labelled)
+        weights = train(
+            x.repeat_interleave(n_networks, 0),
+            y.repeat_interleave(n_networks, 0),
+            p_drop,
+            n_steps,
+            generator,
+        )
+        probs = draws(weights, data["x_test"], n_networks, p_drop, generator).exp().mean(0)
+        accuracy.append(100 * (probs.argmax(-1) == data["y_test"]).double().mean(1))
+        if number < N_ROUNDS:
+            masks_off = rule.endswith("masks off")
+            log_probs = draws(
+                weights, data["x"], n_networks, 0.0 if masks_off else p_drop, generator
+            )
+            scores = score(rule, log_probs, generator).scatter(1, labelled, -math.inf)
+            labelled = torch.cat([labelled, scores.topk(BATCH, dim=1).indices], dim=1)
+    asked = labelled[:, N_START:].unflatten(1, (N_ROUNDS, BATCH))
+    return {
+        "accuracy": torch.stack(accuracy, dim=1).numpy().astype(np.float32),
+        "is_ambiguous": (asked >= N_POOL - round(share * N_POOL)).numpy(),
+        "images": (32 * data["x"][0, asked[0]]).round().byte().numpy(),
+    }
+
+
+def train(
+    x: Tensor, y: Tensor, p_drop: float, n_steps: int, generator: torch.Generator
+) -> list[Tensor]:
+    """M networks 64-50-10 from new starts, on ``(M, N, 64)`` and ``(M, N)``: their weights."""
+    n_networks = len(x)
+    weights = [
+        torch.randn(n_networks, 64, WIDTH, generator=generator) * (2 / 64) ** 0.5,
+        torch.zeros(n_networks, 1, WIDTH),
+        torch.randn(n_networks, WIDTH, 10, generator=generator) / WIDTH**0.5,
+        torch.zeros(n_networks, 1, 10),
+    ]
+    for weight in weights:
+        weight.requires_grad_()
+    optimizer = torch.optim.Adam(weights, lr=LEARNING_RATE)
+    for _ in range(n_steps):
+        hidden = torch.relu(torch.baddbmm(weights[1], x, weights[0]))
+        if p_drop:
+            keep = torch.rand(hidden.shape, generator=generator) >= p_drop
+            hidden = hidden * keep / (1 - p_drop)
+        logits = torch.baddbmm(weights[3], hidden, weights[2])
+        penalty = weights[0].square().sum() + weights[2].square().sum()
+        nll = n_networks * cross_entropy(logits.flatten(0, 1), y.flatten())
+        optimizer.zero_grad()
+        (nll + WEIGHT_DECAY * penalty).backward()
+        optimizer.step()
+    return [weight.detach() for weight in weights]
+
+
+def draws(
+    weights: list[Tensor], x: Tensor, n_networks: int, p_drop: float, generator: torch.Generator
+) -> Tensor:
+    """Log probabilities ``(S, M, N, 10)``: of masks, of the networks of an ensemble, or of one.
+
+    A mask is shared by all inputs, and acts on the weights behind the hidden units.
+    """
+    x = x.repeat_interleave(n_networks, 0)
+    hidden = torch.relu(torch.baddbmm(weights[1], x, weights[0]))
+    if not p_drop:
+        logits = torch.baddbmm(weights[3], hidden, weights[2])
+        return logits.log_softmax(-1).unflatten(0, (-1, n_networks)).transpose(0, 1)
+    masks = torch.rand(N_DRAWS, len(x), WIDTH, 1, generator=generator) >= p_drop
+    passes = [torch.baddbmm(weights[3], hidden, mask * weights[2] / (1 - p_drop)) for mask in masks]
+    return torch.stack(passes).log_softmax(-1)
+
+
+def score(rule: str, log_probs: Tensor, generator: torch.Generator) -> Tensor:
+    """How much a rule wants the label of each input, ``(M, N)``, from ``(S, M, N, 10)``."""
+    if rule.endswith("random"):
+        return torch.rand(log_probs.shape[1:-1], generator=generator)
+    if rule == "variation ratios":
+        votes = one_hot(log_probs.argmax(-1), 10).float().mean(0)
+        ties = torch.rand(votes.shape[:-1], generator=generator) / (2 * N_DRAWS)
+        return 1 - votes.amax(-1) + ties
+    total = torch.special.entr(log_probs.exp().mean(0)).sum(-1)
+    if rule.endswith("mutual information"):
+        return total - torch.special.entr(log_probs.exp()).sum(-1).mean(0)
+    return total
