@@ -1,7 +1,7 @@
 """Lesson 15: active learning on the digits, in pools with ambiguous inputs, by nine rules.
 
-All networks of a rule (one for each pool; five with an ensemble) are trained as one batch of
-matrices. A pool, its first labels and its test set depend on the seed alone, so that rules are
+All networks of a kind (one for each rule and pool; five with an ensemble) are trained as one batch
+of matrices. A pool, its first labels and its test set depend on the seed alone, so that rules are
 compared on the same ones.
 """
 
@@ -23,10 +23,8 @@ N_POOL, N_TEST = 1000, 797
 
 def make_arrays(n_seeds: int = SEEDS, n_steps: int = N_STEPS) -> dict[str, np.ndarray]:
     """All ``(rule, share, ...)``: see :func:`ask`; and ``rules``, the names."""
-    runs = [[ask(rule, share, n_seeds, n_steps) for share in SHARES] for rule in RANDOM_OF]
-    made = {
-        key: np.stack([np.stack([run[key] for run in row]) for row in runs]) for key in runs[0][0]
-    }
+    runs = [ask(share, n_seeds, n_steps) for share in SHARES]
+    made = {key: np.stack([run[key] for run in runs], axis=1) for key in runs[0]}
     return made | {"rules": np.array(list(RANDOM_OF))}
 
 
@@ -54,45 +52,66 @@ def pool(seed: int, share: float) -> dict[str, Tensor]:
     }
 
 
-def ask(rule: str, share: float, n_seeds: int, n_steps: int) -> dict[str, np.ndarray]:
-    """Eight rounds of ten labels, in ``n_seeds`` pools:
+def ask(share: float, n_seeds: int, n_steps: int) -> dict[str, np.ndarray]:
+    """Eight rounds of ten labels by each rule, in ``n_seeds`` pools:
 
-    - ``accuracy (seed, 9)`` on test digits, in percent, with 20, 30, .. 100 labels;
-    - ``is_ambiguous (seed, 8, 10)``: whether an input that was asked for is ambiguous;
-    - ``images (8, 10, 64)``: those of the first pool, in thirty-seconds.
+    - ``accuracy (rule, seed, 9)`` on test digits, in percent, with 20, 30, .. 100 labels;
+    - ``is_ambiguous (rule, seed, 8, 10)``: whether an input that was asked for is ambiguous;
+    - ``images (rule, 8, 10, 64)``: those of the first pool, in thirty-seconds.
     """
     pools = [pool(seed, share) for seed in range(n_seeds)]
     data = {key: torch.stack([each[key] for each in pools]) for key in pools[0]}
-    n_networks = 5 if rule.startswith("five") else 1
-    p_drop = P_DROP if RANDOM_OF[rule] == "random" else 0.0
     generator = torch.Generator().manual_seed(0)
-    labelled = data["start"]
+    accuracy = []
+    labelled = []
+    for kind in dict.fromkeys(RANDOM_OF.values()):
+        rules = [rule for rule, random in RANDOM_OF.items() if random == kind]
+        of_kind = _ask_alike(rules, data, n_steps, generator)
+        accuracy.append(of_kind[0])
+        labelled.append(of_kind[1])
+    asked = torch.cat(labelled)[..., N_START:].unflatten(-1, (N_ROUNDS, BATCH))
+    return {
+        "accuracy": torch.cat(accuracy).numpy().astype(np.float32),
+        "is_ambiguous": (asked >= N_POOL - round(share * N_POOL)).numpy(),
+        "images": (32 * data["x"][0, asked[:, 0]]).round().byte().numpy(),
+    }
+
+
+def _ask_alike(
+    rules: list[str], data: dict[str, Tensor], n_steps: int, generator: torch.Generator
+) -> tuple[Tensor, Tensor]:
+    """Accuracies ``(rule, seed, 9)`` and labels ``(rule, seed, 100)`` of one kind of network."""
+    n_seeds = len(data["x"])
+    n_networks = 5 if rules[0].startswith("five") else 1
+    p_drop = P_DROP if RANDOM_OF[rules[0]] == "random" else 0.0
+    x = data["x"].repeat(len(rules), 1, 1)
+    y = data["y"].repeat(len(rules), 1)
+    x_test = data["x_test"].repeat(len(rules), 1, 1)
+    labelled = data["start"].repeat(len(rules), 1)
     accuracy = []
     for number in range(N_ROUNDS + 1):
-        x = data["x"].gather(1, labelled[..., None].expand(-1, -1, 64))
-        y = data["y"].gather(1, labelled)
         weights = train(
-            x.repeat_interleave(n_networks, 0),
-            y.repeat_interleave(n_networks, 0),
+            x.gather(1, labelled[..., None].expand(-1, -1, 64)).repeat_interleave(n_networks, 0),
+            y.gather(1, labelled).repeat_interleave(n_networks, 0),
             p_drop,
             n_steps,
             generator,
         )
-        probs = draws(weights, data["x_test"], n_networks, p_drop, generator).exp().mean(0)
-        accuracy.append(100 * (probs.argmax(-1) == data["y_test"]).double().mean(1))
-        if number < N_ROUNDS:
-            masks_off = rule.endswith("masks off")
-            log_probs = draws(
-                weights, data["x"], n_networks, 0.0 if masks_off else p_drop, generator
-            )
-            scores = score(rule, log_probs, generator).scatter(1, labelled, -math.inf)
-            labelled = torch.cat([labelled, scores.topk(BATCH, dim=1).indices], dim=1)
-    asked = labelled[:, N_START:].unflatten(1, (N_ROUNDS, BATCH))
-    return {
-        "accuracy": torch.stack(accuracy, dim=1).numpy().astype(np.float32),
-        "is_ambiguous": (asked >= N_POOL - round(share * N_POOL)).numpy(),
-        "images": (32 * data["x"][0, asked[0]]).round().byte().numpy(),
-    }
+        answers = draws(weights, x_test, n_networks, p_drop, generator).exp().mean(0).argmax(-1)
+        right = answers.unflatten(0, (len(rules), n_seeds)) == data["y_test"]
+        accuracy.append(100 * right.double().mean(-1))
+        if number == N_ROUNDS:
+            return torch.stack(accuracy, dim=-1), labelled.unflatten(0, (len(rules), n_seeds))
+        passes = draws(weights, x, n_networks, p_drop, generator)
+        scores = []
+        for rule, of_rule in zip(rules, passes.split(n_seeds, dim=1), strict=True):
+            if rule.endswith("masks off"):
+                rows = slice(rules.index(rule) * n_seeds, (rules.index(rule) + 1) * n_seeds)
+                own = [weight[rows] for weight in weights]
+                of_rule = draws(own, x[rows], 1, 0.0, generator)
+            scores.append(score(rule, of_rule, generator))
+        wanted = torch.cat(scores).scatter(1, labelled, -math.inf)
+        labelled = torch.cat([labelled, wanted.topk(BATCH, dim=1).indices], dim=1)
 
 
 def train(
@@ -108,7 +127,7 @@ def train(
     ]
     for weight in weights:
         weight.requires_grad_()
-    optimizer = torch.optim.Adam(weights, lr=LEARNING_RATE)
+    optimizer = torch.optim.Adam(weights, lr=LEARNING_RATE, fused=True)
     for _ in range(n_steps):
         hidden = torch.relu(torch.baddbmm(weights[1], x, weights[0]))
         if p_drop:
