@@ -96,7 +96,7 @@ def lesson_minutes(stem: str, folder: Path = NOTEBOOKS) -> Mapping[str, int]:
         timing = cell["metadata"].get("bdl")
         if timing and timing["mode"] != "solo" and not timing.get("part"):
             totals["lecture"] += round(sum(timing["minutes"]) / 2)
-            totals["alone"] += timing["alone"] if "alone" in timing else 0
+            totals["alone"] += timing.get("alone", 0)
     return totals
 
 
@@ -114,9 +114,8 @@ def route_table(link: str = "") -> str:
             f"[{record.number}]({link}{record.stem}.ipynb)" for record in route.records()
         )
         kind = "alone" if route.alone else "of lectures"
-        lines.append(
-            f"| **{route.name}**: {route.purpose} | {names} | {_hours(route_minutes(route))} {kind} |"
-        )
+        time = f"{_hours(route_minutes(route))} {kind}"
+        lines.append(f"| **{route.name}**: {route.purpose} | {names} | {time} |")
     return "\n".join(lines)
 
 
@@ -146,4 +145,6 @@ def route_picture() -> Figure:
 def _hours(minutes: int) -> str:
     """``1 h 50 min``, rounded to ten minutes."""
     hours, rest = divmod(10 * round(minutes / 10), 60)
-    return " ".join(part for part in (f"{hours} h" * bool(hours), f"{rest} min" * bool(rest)) if part)
+    return " ".join(
+        part for part in (f"{hours} h" * bool(hours), f"{rest} min" * bool(rest)) if part
+    )

@@ -10,7 +10,7 @@ from bdl_lessons.core import BLUE, GREY, INK, RED
 from bdl_lessons.panels import arrays
 from bdl_lessons.panels.engine import Choice, Panel, Slider, Update
 
-SHARES = (0.0, 0.2, 0.4, 0.6)
+SHARES = (0.0, 0.2, 0.4)
 """Of the pool, how many inputs are averages of two digits, with the label of one of the two."""
 N_START, BATCH, N_ROUNDS = 20, 10, 8
 N_LABELS = tuple(N_START + BATCH * number for number in range(N_ROUNDS + 1))

@@ -15,10 +15,12 @@ from torch.nn.functional import cross_entropy, one_hot
 from bdl_lessons.datasets import digits
 from bdl_lessons.panels.asking_for_labels import BATCH, N_ROUNDS, N_START, RANDOM_OF, SHARES
 
-SEEDS = 12
-WIDTH, P_DROP, N_DRAWS, N_STEPS = 50, 0.5, 20, 100
+SEEDS = 8
+WIDTH, P_DROP, N_DRAWS, N_STEPS = 50, 0.5, 20, 80
 LEARNING_RATE, WEIGHT_DECAY = 1e-2, 1e-3
 N_POOL, N_TEST = 1000, 797
+KINDS = tuple(dict.fromkeys(RANDOM_OF.values()))
+"""Of networks: with dropout, without, five without."""
 
 
 def make_arrays(n_seeds: int = SEEDS, n_steps: int = N_STEPS) -> dict[str, np.ndarray]:
@@ -61,12 +63,11 @@ def ask(share: float, n_seeds: int, n_steps: int) -> dict[str, np.ndarray]:
     """
     pools = [pool(seed, share) for seed in range(n_seeds)]
     data = {key: torch.stack([each[key] for each in pools]) for key in pools[0]}
-    generator = torch.Generator().manual_seed(0)
     accuracy = []
     labelled = []
-    for kind in dict.fromkeys(RANDOM_OF.values()):
+    for kind in KINDS:
         rules = [rule for rule, random in RANDOM_OF.items() if random == kind]
-        of_kind = _ask_alike(rules, data, n_steps, generator)
+        of_kind = _ask_alike(rules, data, n_steps)
         accuracy.append(of_kind[0])
         labelled.append(of_kind[1])
     asked = torch.cat(labelled)[..., N_START:].unflatten(-1, (N_ROUNDS, BATCH))
@@ -77,10 +78,9 @@ def ask(share: float, n_seeds: int, n_steps: int) -> dict[str, np.ndarray]:
     }
 
 
-def _ask_alike(
-    rules: list[str], data: dict[str, Tensor], n_steps: int, generator: torch.Generator
-) -> tuple[Tensor, Tensor]:
+def _ask_alike(rules: list[str], data: dict[str, Tensor], n_steps: int) -> tuple[Tensor, Tensor]:
     """Accuracies ``(rule, seed, 9)`` and labels ``(rule, seed, 100)`` of one kind of network."""
+    generator = torch.Generator().manual_seed(0)
     n_seeds = len(data["x"])
     n_networks = 5 if rules[0].startswith("five") else 1
     p_drop = P_DROP if RANDOM_OF[rules[0]] == "random" else 0.0
