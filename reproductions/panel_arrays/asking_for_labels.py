@@ -15,19 +15,39 @@ from torch.nn.functional import cross_entropy, one_hot
 from bdl_lessons.datasets import digits
 from bdl_lessons.panels.asking_for_labels import BATCH, N_ROUNDS, N_START, RANDOM_OF, SHARES
 
-SEEDS = 8
+SEEDS, VARIED_SEEDS = 8, 4
 WIDTH, P_DROP, N_DRAWS, N_STEPS = 50, 0.5, 20, 80
 LEARNING_RATE, WEIGHT_DECAY = 1e-2, 1e-3
 N_POOL, N_TEST = 1000, 797
 KINDS = tuple(dict.fromkeys(RANDOM_OF.values()))
 """Of networks: with dropout, without, five without."""
 
+VARIED = {
+    "p_drop = 0.2": {"p_drop": 0.2},
+    "p_drop = 0.7": {"p_drop": 0.7},
+    "25 hidden units": {"width": 25},
+    "100 hidden units": {"width": 100},
+    "5 labels a round": {"batch": 5},
+    "20 labels a round": {"batch": 20},
+}
+"""Settings in which one thing differs, by name."""
+
 
 def make_arrays(n_seeds: int = SEEDS, n_steps: int = N_STEPS) -> dict[str, np.ndarray]:
-    """All ``(rule, share, ...)``: see :func:`ask`; and ``rules``, the names."""
+    """All ``(rule, share, ...)``: see :func:`ask`; ``rules``, the names; and of other settings
+
+    ``varied_gap (setting, 2, 2, seed)``: points from random labels with 100 labels, by entropy and
+    by mutual information, in the clean pools and in those with a share of 0.4; ``varied``, the
+    names of the settings.
+    """
     runs = [ask(share, n_seeds, n_steps) for share in SHARES]
     made = {key: np.stack([run[key] for run in runs], axis=1) for key in runs[0]}
-    return made | {"rules": np.array(list(RANDOM_OF))}
+    gaps = [vary(setting, min(n_seeds, VARIED_SEEDS), n_steps) for setting in VARIED.values()]
+    return made | {
+        "rules": np.array(list(RANDOM_OF)),
+        "varied": np.array(list(VARIED)),
+        "varied_gap": np.stack(gaps),
+    }
 
 
 def pool(seed: int, share: float) -> dict[str, Tensor]:
@@ -61,8 +81,7 @@ def ask(share: float, n_seeds: int, n_steps: int) -> dict[str, np.ndarray]:
     - ``is_ambiguous (rule, seed, 8, 10)``: whether an input that was asked for is ambiguous;
     - ``images (rule, 8, 10, 64)``: those of the first pool, in thirty-seconds.
     """
-    pools = [pool(seed, share) for seed in range(n_seeds)]
-    data = {key: torch.stack([each[key] for each in pools]) for key in pools[0]}
+    data = _stacked(share, n_seeds)
     accuracy = []
     labelled = []
     for kind in KINDS:
@@ -78,29 +97,54 @@ def ask(share: float, n_seeds: int, n_steps: int) -> dict[str, np.ndarray]:
     }
 
 
-def _ask_alike(rules: list[str], data: dict[str, Tensor], n_steps: int) -> tuple[Tensor, Tensor]:
+def vary(setting: dict[str, float], n_seeds: int, n_steps: int) -> np.ndarray:
+    """The gaps of one of the settings, ``(rule, share, seed)``: see :func:`make_arrays`."""
+    rules = ["random", "entropy", "mutual information"]
+    gaps = []
+    for share in (0.0, 0.4):
+        accuracy, _ = _ask_alike(rules, _stacked(share, n_seeds), n_steps, **setting)
+        gaps.append(accuracy[1:, :, -1] - accuracy[0, :, -1])
+    return torch.stack(gaps, dim=1).numpy().astype(np.float32)
+
+
+def _stacked(share: float, n_seeds: int) -> dict[str, Tensor]:
+    pools = [pool(seed, share) for seed in range(n_seeds)]
+    return {key: torch.stack([each[key] for each in pools]) for key in pools[0]}
+
+
+def _ask_alike(
+    rules: list[str],
+    data: dict[str, Tensor],
+    n_steps: int,
+    p_drop: float = P_DROP,
+    width: int = WIDTH,
+    batch: int = BATCH,
+) -> tuple[Tensor, Tensor]:
     """Accuracies ``(rule, seed, 9)`` and labels ``(rule, seed, 100)`` of one kind of network."""
     generator = torch.Generator().manual_seed(0)
     n_seeds = len(data["x"])
     n_networks = 5 if rules[0].startswith("five") else 1
-    p_drop = P_DROP if RANDOM_OF[rules[0]] == "random" else 0.0
+    if RANDOM_OF[rules[0]] != "random":
+        p_drop = 0.0
+    n_rounds = N_ROUNDS * BATCH // batch
     x = data["x"].repeat(len(rules), 1, 1)
     y = data["y"].repeat(len(rules), 1)
     x_test = data["x_test"].repeat(len(rules), 1, 1)
     labelled = data["start"].repeat(len(rules), 1)
     accuracy = []
-    for number in range(N_ROUNDS + 1):
+    for number in range(n_rounds + 1):
         weights = train(
             x.gather(1, labelled[..., None].expand(-1, -1, 64)).repeat_interleave(n_networks, 0),
             y.gather(1, labelled).repeat_interleave(n_networks, 0),
             p_drop,
+            width,
             n_steps,
             generator,
         )
         answers = draws(weights, x_test, n_networks, p_drop, generator).exp().mean(0).argmax(-1)
         right = answers.unflatten(0, (len(rules), n_seeds)) == data["y_test"]
         accuracy.append(100 * right.double().mean(-1))
-        if number == N_ROUNDS:
+        if number == n_rounds:
             return torch.stack(accuracy, dim=-1), labelled.unflatten(0, (len(rules), n_seeds))
         passes = draws(weights, x, n_networks, p_drop, generator)
         scores = []
@@ -111,18 +155,18 @@ def _ask_alike(rules: list[str], data: dict[str, Tensor], n_steps: int) -> tuple
                 of_rule = draws(own, x[rows], 1, 0.0, generator)
             scores.append(score(rule, of_rule, generator))
         wanted = torch.cat(scores).scatter(1, labelled, -math.inf)
-        labelled = torch.cat([labelled, wanted.topk(BATCH, dim=1).indices], dim=1)
+        labelled = torch.cat([labelled, wanted.topk(batch, dim=1).indices], dim=1)
 
 
 def train(
-    x: Tensor, y: Tensor, p_drop: float, n_steps: int, generator: torch.Generator
+    x: Tensor, y: Tensor, p_drop: float, width: int, n_steps: int, generator: torch.Generator
 ) -> list[Tensor]:
-    """M networks 64-50-10 from new starts, on ``(M, N, 64)`` and ``(M, N)``: their weights."""
+    """M networks 64-width-10 from new starts, on ``(M, N, 64)`` and ``(M, N)``: their weights."""
     n_networks = len(x)
     weights = [
-        torch.randn(n_networks, 64, WIDTH, generator=generator) * (2 / 64) ** 0.5,
-        torch.zeros(n_networks, 1, WIDTH),
-        torch.randn(n_networks, WIDTH, 10, generator=generator) / WIDTH**0.5,
+        torch.randn(n_networks, 64, width, generator=generator) * (2 / 64) ** 0.5,
+        torch.zeros(n_networks, 1, width),
+        torch.randn(n_networks, width, 10, generator=generator) / width**0.5,
         torch.zeros(n_networks, 1, 10),
     ]
     for weight in weights:
@@ -154,7 +198,7 @@ def draws(
     if not p_drop:
         logits = torch.baddbmm(weights[3], hidden, weights[2])
         return logits.log_softmax(-1).unflatten(0, (-1, n_networks)).transpose(0, 1)
-    masks = torch.rand(N_DRAWS, len(x), WIDTH, 1, generator=generator) >= p_drop
+    masks = torch.rand(N_DRAWS, len(x), weights[2].shape[1], 1, generator=generator) >= p_drop
     passes = [torch.baddbmm(weights[3], hidden, mask * weights[2] / (1 - p_drop)) for mask in masks]
     return torch.stack(passes).log_softmax(-1)
 
