@@ -145,6 +145,9 @@ def route_picture() -> Figure:
 def _hours(minutes: int) -> str:
     """``1 h 50 min``, rounded to ten minutes."""
     hours, rest = divmod(10 * round(minutes / 10), 60)
-    return " ".join(
-        part for part in (f"{hours} h" * bool(hours), f"{rest} min" * bool(rest)) if part
-    )
+    parts = []
+    if hours:
+        parts.append(f"{hours} h")
+    if rest or not hours:
+        parts.append(f"{rest} min")
+    return " ".join(parts)

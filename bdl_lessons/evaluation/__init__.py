@@ -1,4 +1,4 @@
-"""Scores of predictions, decisions, predictive uncertainty, OOD detection, gradient variance.
+"""Scores of predictions, predictive uncertainty, OOD detection, variance of gradients.
 
 Imports: models.
 """
