@@ -320,6 +320,10 @@ BORDERS = [
     Border(evaluation.ece, probs, instead={"n_bins": 3}),
     Border(evaluation.reliability_bins, probs, instead={"n_bins": 3}, may_be_nan=True),
     Border(evaluation.rmse, lambda: (normal(6, 2), normal(6, 2))),
+    Border(evaluation.chow_threshold, lambda: (10.0, 1.0)),
+    Border(evaluation.decide, lambda: (probs()[0], 0.4)),
+    Border(evaluation.mean_cost, lambda: (labels(6), labels(6), 10.0, 1.0)),
+    Border(evaluation.risk_coverage, lambda: (normal(6), normal(6) > 0)),
     Border(evaluation.log_predictive_likelihood, draws),
     Border(evaluation.predictive_var, lambda: draws()[::2]),
     Border(evaluation.log_mean_probs, logits),
@@ -361,8 +365,8 @@ PLAIN = {
     "lognormal_scale_kl scaled_cov",
     # made by zero_pruned and to_sparse; a container; an attribute of a layer
     "inference": "PrunedNetwork Run layer_log_alpha",
-    # formulas of lessons 06 and 12: shapes are looked at
-    "evaluation": "gauss_newton loss_hessian loss_increase penalty "
+    # formulas of lessons 06 and 12: shapes are looked at; a result of risk_coverage
+    "evaluation": "RiskCoverage gauss_newton loss_hessian loss_increase penalty "
     "penalty_from_roots sensitivity softmax_root spectral_bound noisy_outputs",
     # containers; functions without arguments; what takes the results of loaders
     "datasets": "CO2 Classification DetrendedCO2 Regression UCISet co2 diabetes "

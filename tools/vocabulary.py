@@ -41,6 +41,12 @@ EXCEPTIONS = {
     "log cost": "time or memory, as the sentence before says",
 }
 
+DECISION = re.compile(
+    r"abstain|cost_of|no answer costs|expected cost|mean cost|answers? costs?|Chow|loss matrix",
+    re.I,
+)
+"""What speaks of decisions (lesson 15): a cost is the standard term there."""
+
 _WORDS = {re.compile(rf"\b(?:{word})\b", re.I): term for word, term in INSTEAD.items()}
 _ALLOWED = re.compile("|".join(map(re.escape, EXCEPTIONS)), re.I)
 
@@ -48,7 +54,10 @@ _ALLOWED = re.compile("|".join(map(re.escape, EXCEPTIONS)), re.I)
 def dialect(text: str) -> Iterator[str]:
     """Each word of ``text`` that has a standard term, with some context and that term."""
     text = _ALLOWED.sub("", text)
+    decides = DECISION.search(text)
     for pattern, term in _WORDS.items():
+        if decides and term == INSTEAD["costs?"]:
+            continue
         for match in pattern.finditer(text):
             begin = max(0, match.start() - 30)
             end = match.end() + 30

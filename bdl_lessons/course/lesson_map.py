@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
-from bdl_lessons.core import BLUE, GREEN, GREY, INK, PURPLE, RED, tint
+from bdl_lessons.core import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, RED, tint
 from bdl_lessons.course.lesson_record import LessonRecord, lesson_records
 
 THEMES = {
@@ -16,6 +16,7 @@ THEMES = {
     "inference": (GREEN, "Dropout as\nBayesian inference"),
     "noise": (RED, "Learning the noise"),
     "structure": (PURPLE, "Giving the noise\nstructure"),
+    "decision": (ORANGE, "Deciding"),
 }
 """The rows of the map from the foundations up: colour, and what unites a row."""
 

@@ -137,6 +137,12 @@ _ROWS = r"""
 12 | \Omega | omega | diag(h) 𝓗 diag(h): sensitivity to relative noise
 13 | M | M | number of splits of a data set, or of networks trained in one batch
 13 | \Delta | | difference of the scores of two methods on a split
+14 | \text{scale} | | factor on the covariance matrix of q
+15 | \text{cost\_of\_error},\ \text{cost\_of\_abstaining} | cost_of_error, cost_of_abstaining |
+    what a wrong answer costs, and what none costs
+15 | \text{coverage},\ \text{risk} | coverage, risk | share of the inputs that are answered;
+    share of wrong answers among these
+15 | \text{gain} | | expected fall of the entropy of the weights by a label
 """
 SYMBOLS = [
     Symbol(*(" ".join(cell.split()) for cell in row.split("|")))

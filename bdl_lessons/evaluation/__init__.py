@@ -3,6 +3,14 @@
 Imports: models.
 """
 
+from bdl_lessons.evaluation.decisions import (
+    ABSTAIN,
+    RiskCoverage,
+    chow_threshold,
+    decide,
+    mean_cost,
+    risk_coverage,
+)
 from bdl_lessons.evaluation.induced_regularization import (
     gauss_newton,
     loss_hessian,
@@ -27,7 +35,11 @@ from bdl_lessons.evaluation.predictive import (
 from bdl_lessons.evaluation.stochastic_gradients import gradient_variance, noisy_outputs
 
 __all__ = [
+    "ABSTAIN",
+    "RiskCoverage",
     "accuracy",
+    "chow_threshold",
+    "decide",
     "ece",
     "entropy",
     "error_percent",
@@ -37,6 +49,7 @@ __all__ = [
     "log_predictive_likelihood",
     "loss_hessian",
     "loss_increase",
+    "mean_cost",
     "mutual_information",
     "nll",
     "noisy_outputs",
@@ -48,6 +61,7 @@ __all__ = [
     "predictive_var",
     "ranks",
     "reliability_bins",
+    "risk_coverage",
     "rmse",
     "sensitivity",
     "softmax_root",

@@ -11,10 +11,18 @@ import numpy as np
 from bdl_lessons.core.validation import one_of
 from bdl_lessons.panels.arrays import FOLDER
 from reproductions.files import replacing
+from reproductions.panel_arrays import (
+    asking_for_labels,
+    label_noise,
+    paired_starts,
+    small,
+    structure_and_nll,
+    structure_by_direction,
+)
 from reproductions.panel_arrays import in_between_uncertainty as in_between
-from reproductions.panel_arrays import label_noise, paired_starts, small, structure_and_nll
 
 MAKERS = {
+    "asking_for_labels": asking_for_labels.make_arrays,
     "dropout_by_width": small.make_dropout_by_width,
     "dropout_rate": small.make_dropout_rate,
     "in_between_hmc": in_between.make_hmc,
@@ -26,6 +34,7 @@ MAKERS = {
     "pruning_threshold": small.make_pruning_threshold,
     "rotated_digit": small.make_rotated_digit,
     "structure_and_nll": structure_and_nll.make_arrays,
+    "structure_by_direction": structure_by_direction.make_arrays,
 }
 
 

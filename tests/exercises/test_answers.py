@@ -156,6 +156,7 @@ RIGHT = [
     ("06.4", with_bias_noise("BQ")),
     ("12.2", lambda xi, sigma, g: solution("12.2")(xi.float(), sigma.float(), g)),
     ("13.1", lambda n_known, n_ood: solution("13.1")(n_known, n_ood).float()),
+    ("15.1", lambda cost: [2 * cost, cost / 2, cost - cost**2]),
 ]
 
 
@@ -184,6 +185,7 @@ NEARLY_RIGHT = [
     ("04.4", lambda output, y, kl, tau, n: (output - y).norm() ** 2 / 12 + kl / (tau * n)),
     ("06.4", with_bias_noise("B1")),
     ("13.4", at_least_one),
+    ("15.1", lambda cost: [2 * cost, cost / 2, cost - cost**2 / 2]),
     ("13.4", lambda *pilot: solution("13.4")(*pilot) + 1e-6),  # no whole number
     ("04.3", estimate(weights=False)),  # overlapping spikes tell these two from one spike alone
     ("04.3", estimate(coins=3)),

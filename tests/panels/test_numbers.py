@@ -24,6 +24,7 @@ from bdl_lessons.inference import predict, to_sparse
 from bdl_lessons.models import ARD, mlp
 from bdl_lessons.panels import (
     arrays,
+    asking_for_labels,
     convex_variance,
     dropout_prior,
     dropout_rate,
@@ -824,3 +825,24 @@ def test_false_alarms_shows_what_lesson_13_says():
     assert (naive_of_50, corrected_of_50) == (44, 5)
     _, alone, best_of_many, *_ = stated(false_alarms, gap=1.0)
     assert (alone, best_of_many) == (63, 12)
+
+
+# Lesson 15
+
+
+@pytest.mark.parametrize("rule", ["variation ratios", "plain network, entropy"])
+@pytest.mark.parametrize("share", asking_for_labels.SHARES)
+def test_asking_for_labels_states_its_gain_and_what_it_asked_for(rule, share):
+    stored = arrays.load("asking_for_labels")
+    rules = stored["rules"].tolist()
+    column = asking_for_labels.SHARES.index(share)
+    of_rule = rules.index(rule)
+    of_random = rules.index(asking_for_labels.RANDOM_OF[rule])
+    gap = stored["accuracy"][of_rule, column, :, -1] - stored["accuracy"][of_random, column, :, -1]
+    percent = 100 * stored["is_ambiguous"][of_rule, column].mean()
+    named, gain, asked = re.findall(
+        "<b>(.*?)</b>", panel_of(asking_for_labels).render(rule=rule, share=share).readout
+    )
+    assert named == rule
+    assert float(gain) == pytest.approx(gap.mean(), abs=0.051)
+    assert float(asked) == pytest.approx(percent, abs=0.51)

@@ -14,10 +14,11 @@ from scipy.integrate import quad, trapezoid
 from scipy.special import dawsn, expit
 from scipy.stats import t as student
 
-from bdl_lessons.core import BLUE
+from bdl_lessons.core import BLUE, RED
 from bdl_lessons.datasets import co2
 from bdl_lessons.panels import (
     arrays,
+    asking_for_labels,
     convex_variance,
     dropout_prior,
     dropout_rate,
@@ -49,6 +50,7 @@ LEGENDS = {
             "hill above it": "red area",
         },
     ],
+    asking_for_labels: [{"random": "grey --", "this rule": "blue -"}],
     dropout_prior: [
         {"masks 0, 1": "blue -", "nn.Dropout": "red --"},
         {"q(w)": "blue -", "prior": "grey --"},
@@ -820,3 +822,24 @@ def test_wide_network(nonlinearity):
     assert looks["red"].get_xydata().tolist() == [[width, deviations[5]]]
     slopes = np.diff(np.log(looks["grey"].get_ydata())) / np.diff(np.log(widths))
     np.testing.assert_allclose(slopes, -0.5)
+
+
+@pytest.mark.parametrize("rule", ["entropy", "five networks, mutual information"])
+def test_asking_for_labels(rule):
+    figure, _ = draw(asking_for_labels, rule=rule, share=0.4, n_labels=40)
+    stored = arrays.load("asking_for_labels")
+    rules = stored["rules"].tolist()
+    left, *tiles = figure.axes
+    names = {"this rule": rule, "random": asking_for_labels.RANDOM_OF[rule]}
+    for name, recorded in names.items():
+        (line,) = named(left, name)
+        accuracy = stored["accuracy"][rules.index(recorded), 2].astype(float)
+        assert line.get_ydata() == pytest.approx(accuracy.mean(0), abs=1e-3)
+        assert list(line.get_xdata()) == [20, 30, 40, 50, 60, 70, 80, 90, 100]
+    asked = stored["images"][rules.index(rule), 2, 2]
+    is_ambiguous = stored["is_ambiguous"][rules.index(rule), 2, 0, 2]
+    assert len(tiles) == len(asked)
+    for tile, pixels, ambiguous in zip(tiles, asked, is_ambiguous, strict=True):
+        assert np.allclose(np.asarray(tile.images[0].get_array()).ravel(), pixels / 32)
+        frame = {to_hex(spine.get_edgecolor()) for spine in tile.spines.values()}
+        assert frame == ({to_hex(RED)} if ambiguous else {"#ffffff"})

@@ -1,0 +1,314 @@
+"""Exercises of lesson 15: cost when calibrated, noisy labels, costs of a kind, two labels."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from bdl_lessons.evaluation import chow_threshold, decide
+from bdl_lessons.exercises.grader import Criterion, Exercise, KnownError, agrees, close, normals
+
+
+def calibrated(cost_of_abstaining: float) -> Tensor:
+    """Coverage, risk and mean cost where confidences are spread evenly over ½ to 1, ``(3,)``.
+
+    The threshold is ``1 - cost_of_abstaining``. Above it lies a share ``2 cost_of_abstaining`` of
+    the confidences, and the answers there are wrong half as often as at the threshold.
+    """
+    coverage = 2 * cost_of_abstaining
+    risk = cost_of_abstaining / 2
+    cost = coverage * risk + (1 - coverage) * cost_of_abstaining
+    return torch.tensor([coverage, risk, cost], dtype=torch.float64)
+
+
+def noisy_information(probs: Tensor, error: float) -> Tensor:
+    """Mutual information of weights and a label that is given with errors, in nats.
+
+    ``probs`` is ``(S, C)``. Each mask also predicts the label that is given; (7) does the rest.
+    """
+    given = (1 - error) * probs + error * (1 - probs) / (probs.shape[-1] - 1)
+    entropies = torch.special.entr(given).sum(-1)
+    return torch.special.entr(given.mean(0)).sum() - entropies.mean()
+
+
+def cheapest(probs: Tensor, cost: Tensor, cost_of_abstaining: float) -> Tensor:
+    """The decision with the smallest expected cost, ``(B,)``: a class number, or -1 for no answer.
+
+    ``probs`` is ``(B, C)``; ``cost[k, c]`` is that of answering k where c is right.
+    """
+    expected = probs @ cost.T
+    smallest, answer = expected.min(-1)
+    return torch.where(smallest <= cost_of_abstaining, answer, -1)
+
+
+def joint_information(first: Tensor, second: Tensor) -> Tensor:
+    """Mutual information of the mask and the labels at two inputs, in nats.
+
+    Both arguments are ``(S, C)``, answers of the same masks. Given the mask the joint distribution
+    is a product, and its entropy a sum; the average over the masks is no product.
+    """
+    joint = (first[:, :, None] * second[:, None, :]).mean(0)
+    entropies = torch.special.entr(first).sum(-1) + torch.special.entr(second).sum(-1)
+    return torch.special.entr(joint).sum() - entropies.mean()
+
+
+_normal = normals(15)
+_PROBS = (2 * _normal(7, 3)).softmax(-1)
+_OTHER = (2 * _normal(7, 4)).softmax(-1)
+_BATCH = (1.5 * _normal(40, 3)).softmax(-1)
+_COST = torch.tensor([[0.0, 4.0, 9.0], [1.0, -2.0, 3.0], [5.0, 2.0, 0.5]]).double()
+_CERTAIN = torch.eye(2).double()
+_UNIFORM = torch.linspace(0.5, 1, 20_001).double()
+
+
+def _simulated(cost: float) -> list[float]:
+    """Coverage, risk and cost of the package's decisions, on a grid of confidences."""
+    probs = torch.stack([_UNIFORM, 1 - _UNIFORM], -1)
+    answered = decide(probs, chow_threshold(1, cost)) >= 0
+    wrong = 1 - _UNIFORM
+    mean = torch.where(answered, wrong, cost).mean()
+    return [answered.double().mean().item(), wrong[answered].mean().item(), mean.item()]
+
+
+def _information(joint: Tensor) -> Tensor:
+    """The mutual information of the rows and all other axes of a table of probabilities."""
+    joint = joint.flatten(1)
+    product = joint.sum(1, keepdim=True) * joint.sum(0)
+    return torch.special.xlogy(joint, joint / product).sum()
+
+
+def _by_table(probs: Tensor, error: float) -> Tensor:
+    """The information of the label that is given, by summing over the true one."""
+    n_classes = probs.shape[-1]
+    channel = torch.full((n_classes, n_classes), error / (n_classes - 1)).double()
+    channel.fill_diagonal_(1 - error)
+    return _information(probs @ channel / len(probs))
+
+
+def _of_pair(first: Tensor, second: Tensor) -> Tensor:
+    return _information(first[:, :, None] * second[:, None, :] / len(first))
+
+
+def _prices(decisions: Tensor) -> Tensor:
+    """The expected cost of each decision about ``_BATCH``, one by one."""
+    prices = []
+    for p, decision in zip(_BATCH, decisions.tolist(), strict=True):
+        prices.append(1.2 if decision == -1 else sum(p[c] * _COST[decision, c] for c in range(3)))
+    return torch.as_tensor(prices).double()
+
+
+def _smallest_prices() -> Tensor:
+    return torch.stack([_prices(torch.full((40,), k)) for k in (-1, 0, 1, 2)]).amin(0)
+
+
+def _equal_costs(answer) -> bool:
+    """With one cost for all errors it is Chow's rule."""
+    cost = 10 * (1 - torch.eye(3).double())
+    expected = decide(_BATCH, chow_threshold(10, 3))
+    return close(answer(_BATCH, cost, 3.0), expected)
+
+
+EXERCISES = (
+    Exercise(
+        number="15.1",
+        title="predict what a calibrated classifier pays",
+        kind="predict",
+        solution=calibrated,
+        probe=lambda answer: answer(0.15),
+        criteria=(
+            Criterion(
+                "simulated: coverage, risk and cost where no answer costs 0.2",
+                lambda answer: close(answer(0.2), _simulated(0.2), atol=1e-3),
+                advice="the threshold is 0.8. Which share of ½ to 1 lies above, how wrong is it?",
+            ),
+            Criterion(
+                "simulated: where no answer costs 0.45",
+                lambda answer: close(answer(0.45), _simulated(0.45), atol=1e-3),
+                advice="risk is a share of the answers given, not of all inputs",
+            ),
+            Criterion(
+                "where no answer costs ½, all inputs are answered: 1, ¼, ¼",
+                agrees(lambda answer: answer(0.5), [1.0, 0.25, 0.25], atol=1e-6),
+                advice="a confidence of ½ is then enough, and ¾ is the mean confidence",
+            ),
+        ),
+        known_errors=(
+            KnownError(
+                lambda cost: [cost, cost / 2, cost * cost / 2 + (1 - cost) * cost],
+                diagnosis="the confidences fill ½ to 1, an interval of length ½, not 0 to 1.",
+            ),
+            KnownError(
+                lambda cost: [2 * cost, cost, 2 * cost * cost + (1 - 2 * cost) * cost],
+                diagnosis=(
+                    "this is the risk at the threshold itself; most answers are surer than that."
+                ),
+            ),
+            KnownError(
+                lambda cost: [2 * cost, cost**2, cost**2 + (1 - 2 * cost) * cost],
+                diagnosis=(
+                    "this risk is a share of all inputs; it should be one of the answers given."
+                ),
+            ),
+        ),
+        hints=(
+            "With confidence p an answer is wrong with probability 1 - p, as it is calibrated.",
+            "Answered are the p from 1 - cost to 1: their mean error is half of the largest.",
+            "The mean cost is (3), with a cost of 1 for an error.",
+        ),
+    ),
+    Exercise(
+        number="15.2",
+        title="a label that may be wrong",
+        kind="extend",
+        solution=noisy_information,
+        probe=lambda answer: [answer(_PROBS, 0.13), answer(_OTHER, 0.31)],
+        criteria=(
+            Criterion(
+                "three classes, 7 masks, 20 % errors: the sum over all true labels",
+                agrees(lambda answer: answer(_PROBS, 0.2), lambda _: _by_table(_PROBS, 0.2)),
+                advice="what probability does a mask give to the label that is *given*?",
+            ),
+            Criterion(
+                "four classes, 35 % errors",
+                agrees(lambda answer: answer(_OTHER, 0.35), lambda _: _by_table(_OTHER, 0.35)),
+                advice="an error goes to each of the other C - 1 classes equally often",
+            ),
+            Criterion(
+                "no errors: the mutual information (7)",
+                agrees(lambda answer: answer(_PROBS, 0.0), lambda _: _by_table(_PROBS, 0.0)),
+                advice="with error = 0 the label that is given is the true one",
+            ),
+            Criterion(
+                "two classes and a coin for a label: nothing is learned",
+                agrees(lambda answer: answer(_CERTAIN, 0.5), 0.0),
+                advice="an error of ½ between two classes is a coin",
+            ),
+        ),
+        known_errors=(
+            KnownError(
+                lambda probs, error: (1 - error) * noisy_information(probs, 0.0),
+                diagnosis=(
+                    "a wrong label does more than to be of no use: nobody knows which one it is."
+                ),
+            ),
+            KnownError(
+                lambda probs, error: noisy_information(probs, 0.0),
+                diagnosis="this is the information of the true label, whatever error is.",
+            ),
+            KnownError(
+                lambda probs, error: noisy_information(
+                    probs, error * (probs.shape[-1] - 1) / probs.shape[-1]
+                ),
+                diagnosis="this error may name the right class as well: it is spread over all C.",
+            ),
+        ),
+        hints=(
+            "The given label depends on the weights only through the true one.",
+            "A mask gives it the probability (1 - error) p + error (1 - p) / (C - 1).",
+            "Put these probabilities into (7).",
+        ),
+    ),
+    Exercise(
+        number="15.3",
+        title="errors that do not cost the same",
+        kind="derive",
+        solution=cheapest,
+        probe=lambda answer: answer(_BATCH, _COST, 1.2),
+        criteria=(
+            Criterion(
+                "no other decision has a smaller expected cost, at 40 inputs",
+                agrees(
+                    lambda answer: _prices(torch.as_tensor(answer(_BATCH, _COST, 1.2)).long()),
+                    lambda _: _smallest_prices(),
+                ),
+                advice="of each answer k: the costs cost[k, c], weighted by the probabilities of c",
+            ),
+            Criterion(
+                "one cost for all errors: Chow's rule",
+                _equal_costs,
+                advice="compare the smallest expected cost with that of abstaining",
+            ),
+            Criterion(
+                "silence that costs 100 is never chosen, and one that pays 100 always",
+                lambda answer: (
+                    bool((torch.as_tensor(answer(_BATCH, _COST, 100.0)) >= 0).all())
+                    and bool((torch.as_tensor(answer(_BATCH, _COST, -100.0)) == -1).all())
+                ),
+                advice="-1 where abstaining is cheaper than every answer",
+            ),
+        ),
+        known_errors=(
+            KnownError(
+                lambda probs, cost, cost_of_abstaining: cheapest(
+                    probs, cost.T.contiguous(), cost_of_abstaining
+                ),
+                diagnosis="rows and columns are exchanged: cost[k, c] is for answer k, right is c.",
+            ),
+            KnownError(
+                lambda probs, cost, cost_of_abstaining: torch.where(
+                    (probs @ cost.T).gather(1, probs.argmax(-1)[:, None])[:, 0]
+                    <= cost_of_abstaining,
+                    probs.argmax(-1),
+                    -1,
+                ),
+                diagnosis=(
+                    "this answers the most probable class; a less probable one may be cheaper."
+                ),
+            ),
+        ),
+        hints=(
+            "The expected cost of answer k is a sum over the classes c that may be right.",
+            "All of them at once are a product of matrices, (B, C) in the end.",
+            "Then min(-1), and compare with cost_of_abstaining.",
+        ),
+    ),
+    Exercise(
+        number="15.4",
+        title="two labels at once",
+        kind="derive",
+        solution=joint_information,
+        probe=lambda answer: [answer(_PROBS, _OTHER), answer(_OTHER, _OTHER)],
+        criteria=(
+            Criterion(
+                "7 masks, three and four classes: from the definition",
+                agrees(lambda answer: answer(_PROBS, _OTHER), lambda _: _of_pair(_PROBS, _OTHER)),
+                advice="(7) holds for the pair of labels, with its C × C probabilities",
+            ),
+            Criterion(
+                "twice the same input",
+                agrees(lambda answer: answer(_OTHER, _OTHER), lambda _: _of_pair(_OTHER, _OTHER)),
+                advice="the labels are independent given the mask, not on the average",
+            ),
+            Criterion(
+                "two masks that are certain: a copy adds nothing to log 2",
+                agrees(
+                    lambda answer: answer(_CERTAIN, _CERTAIN),
+                    torch.tensor(2.0).double().log(),
+                ),
+                advice="after the first label the mask is known, and the second says nothing new",
+            ),
+        ),
+        known_errors=(
+            KnownError(
+                lambda first, second: (
+                    noisy_information(first, 0.0) + noisy_information(second, 0.0)
+                ),
+                diagnosis=(
+                    "this is the sum of the two. What the first label says is counted again in the "
+                    "second; a mask for each row would give this too."
+                ),
+            ),
+            KnownError(
+                lambda first, second: torch.special.entr(
+                    (first[:, :, None] * second[:, None, :]).mean(0)
+                ).sum(),
+                diagnosis="this is the entropy of the pair; what the masks leave open is missing.",
+            ),
+        ),
+        hints=(
+            "(7) holds for any label, a pair of classes too.",
+            "Given mask s the pair (k, c) has the probability first[s, k] second[s, c].",
+            "Average these products over s before you take the entropy.",
+        ),
+    ),
+)
