@@ -1,4 +1,4 @@
-"""Lesson 13: every method on one data set and one measure, from the recorded experiments.
+"""Lesson 14: every method on one data set and one measure, from the recorded experiments.
 
 Nothing is trained here. The rows are what ``python -m reproductions run uci`` and ``… run
 image_classification`` left in ``data/results``; a method that was not run has no row.
@@ -69,7 +69,7 @@ class Row:
 
 
 def panel() -> Panel:
-    """The panel of lesson 13: which data, which measure."""
+    """The panel of lesson 14: which data, which measure."""
     uci_sets = records.UCIResults(_recorded("uci")).recorded_sets
     return Panel(
         build_figure,

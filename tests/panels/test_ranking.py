@@ -208,7 +208,7 @@ def test_a_lead_is_clear_from_its_paired_error_and_the_number_of_methods(case):
     [("yacht", "GP", 7), ("energy", "GP", 12), ("concrete", "D.E", 14)],
 )
 def test_what_the_lesson_says_of_the_ranking(data, best_by_error, n_rivals):
-    """Lesson 13, "What you should have seen": the best methods, their rivals, the fastest ones."""
+    """Lesson 14, "What you should have seen": the best methods, their rivals, the fastest ones."""
 
     def ranked(measure):
         return sorted(ranking.rows(data, measure), key=lambda row: row.score)
