@@ -36,6 +36,7 @@ from bdl_lessons.panels import (
     reflection_on_two_weights,
     rotated_digit,
     structure_and_nll,
+    structure_by_direction,
     truncated_posterior,
     wide_network,
 )
@@ -51,6 +52,7 @@ LEGENDS = {
         },
     ],
     asking_for_labels: [{"random": "grey --", "this rule": "blue -"}],
+    structure_by_direction: [{"q with T reflections": "blue -", "exact posterior": "red --"}],
     dropout_prior: [
         {"masks 0, 1": "blue -", "nn.Dropout": "red --"},
         {"q(w)": "blue -", "prior": "grey --"},
@@ -843,3 +845,39 @@ def test_asking_for_labels(rule):
         assert np.allclose(np.asarray(tile.images[0].get_array()).ravel(), pixels / 32)
         frame = {to_hex(spine.get_edgecolor()) for spine in tile.spines.values()}
         assert frame == ({to_hex(RED)} if ambiguous else {"#ffffff"})
+
+
+@pytest.mark.parametrize("n_reflections", [0, 1, 8])
+def test_structure_by_direction(n_reflections):
+    setting = {"angle": 90, "n_reflections": n_reflections, "n_train": 60}
+    figure, (q_std, exact_std, q_mean, exact_mean, *traces) = draw(
+        structure_by_direction, **setting
+    )
+    stored = arrays.load("structure_by_direction")
+    exact = stored["exact"][1]
+    q = stored["q"][1, structure_by_direction.REFLECTIONS.index(n_reflections)]
+    left, right = figure.axes
+    across = np.array([1.0] * 4 + [-1.0] * 4)
+    for name, cov, std in [
+        ("q with T reflections", q, q_std),
+        ("exact posterior", exact, exact_std),
+    ]:
+        x, variance = the(left, name).get_data()
+        assert (x[0], x[-1]) == (0, 90)
+        assert variance[0] == pytest.approx(cov.sum())  # the input (1, ..., 1)
+        assert variance[-1] == pytest.approx(across @ cov @ across)
+        assert variance[-1] ** 0.5 == pytest.approx(std, abs=6e-4)
+    dots = {
+        hue(line.get_color()): line.get_xydata()[0]
+        for line in left.lines
+        if len(line.get_xdata()) == 1
+    }
+    assert dots["blue"] == pytest.approx([90, across @ q @ across])
+    assert dots["red"] == pytest.approx([90, across @ exact @ across])
+
+    rows = stored["x"][:60]
+    heights = [bar.get_height() for bar in right.patches]
+    for height, cov, mean in zip(heights, [q, exact], [q_mean, exact_mean], strict=True):
+        assert height == pytest.approx((rows @ cov * rows).sum(axis=1).mean())
+        assert height == pytest.approx(mean, abs=6e-5)
+    assert traces == pytest.approx([8, 8], abs=0.006)
