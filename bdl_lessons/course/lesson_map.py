@@ -15,8 +15,8 @@ THEMES = {
     "foundations": (BLUE, "Foundations"),
     "inference": (GREEN, "Dropout as\nBayesian inference"),
     "noise": (RED, "Learning the noise"),
-    "structure": (PURPLE, "Giving the noise\nstructure"),
-    "decision": (ORANGE, "Deciding"),
+    "structure": (PURPLE, "Limits, and noise\nwith structure"),
+    "use": (ORANGE, "Comparing\nand deciding"),
 }
 """The rows of the map from the foundations up: colour, and what unites a row."""
 
