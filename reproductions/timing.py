@@ -369,8 +369,8 @@ def evaluate(formula: str, sizes: Mapping[str, int]) -> float:
 def _exponents(records: Sequence[Record]) -> pd.DataFrame:
     """A row for each method and size, with our exponents beside those of the printed orders.
 
-    For the time and the memory: ``<cost>`` is the printed order, empty if there is none, ``our
-    <cost>`` and ``their <cost>`` are exponents.
+    For the time and the memory: ``<resource>`` is the printed order, empty if there is none, ``our
+    <resource>`` and ``their <resource>`` are exponents.
     """
     printed = published_by("method", "complexity_per_layer")
     rows = []

@@ -120,6 +120,8 @@ def others(value):
 def tensors(value: Tensor):
     shapes = [value[:0], value[..., None], value[None], value[1:], value[0], value.reshape(-1)]
     shapes += [value.mT, value[..., :1]] if value.dim() > 1 else []
+    if value.dtype == torch.bool:
+        return st.sampled_from([*shapes, value.float(), value.int()])
     if not value.is_floating_point():
         return st.sampled_from([*shapes, value.float(), value - 5, value + 50])
     spoiled = [value.clone() for _ in range(3)]

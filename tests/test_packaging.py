@@ -125,6 +125,7 @@ BROUGHT_BY = {
     "cycler": "matplotlib",
     "docutils": "sphinx",
     "fontTools": "matplotlib",
+    "jupyter_core": "jupyterlab",
     "linear_operator": "gpytorch",
     "markdown_it": "markdown-it-py",
     "myst_nb": "myst-nb",

@@ -180,7 +180,8 @@ def _task(exercise: grader.Exercise, stub: str) -> list[NotebookNode]:
     """The answer cell of an exercise, and its test cell."""
     name = exercise.number.replace(".", "-")
     function = _function_of(stub)
-    call = f"{exercise.solution.__name__}({ast.unparse(function.args)})"
+    names = ", ".join(argument.arg for argument in function.args.args)
+    call = f"{exercise.solution.__name__}({names})"
     shown = f"{_reference(exercise.solution)}\n\nreturn {call}"
     behind = indent(f"### BEGIN SOLUTION\n{shown}\n### END SOLUTION", "    ")
     answer = stub.partition("\n\n\nautocheck(")[0].replace("    raise NotImplementedError", behind)

@@ -15,6 +15,8 @@ from matplotlib.text import Text
 
 MIN_POINTS = 10
 MAX_PANELS = 4
+TILE = "<tile>"
+"""Label of axes that hold one image of a row of images, which is taken in as one."""
 MAX_INCHES = 9.6  # 960 pixels at the style's 100 dpi: shown unscaled in JupyterLab and on a slide
 _NUMBER = re.compile(r"[+\-−]?[\d.]+(e[+\-−]?\d+)?%?|\$\\mathdefault.*", re.S)
 
@@ -22,8 +24,9 @@ _NUMBER = re.compile(r"[+\-−]?[\d.]+(e[+\-−]?\d+)?%?|\$\\mathdefault.*", re.
 def problems(figure: Figure) -> list[str]:
     """Everything that makes the figure hard to read when it is projected, in words."""
     figure.canvas.draw()
-    panels = [axis for axis in figure.axes if axis.get_label() != "<colorbar>"]
-    bars = [axis for axis in figure.axes if axis not in panels]
+    bars = [axis for axis in figure.axes if axis.get_label() == "<colorbar>"]
+    tiles = [axis for axis in figure.axes if axis.get_label() == TILE]
+    panels = [axis for axis in figure.axes if axis not in bars and axis not in tiles]
     faults = list(_sizes(figure, panels))
     for bar in bars:
         if not (bar.get_xlabel() or bar.get_ylabel() or bar.get_title()):

@@ -14,6 +14,7 @@ from math import ceil
 
 from nbformat import NotebookNode
 
+from bdl_lessons.course import route_table
 from bdl_lessons.exercises.grader import of_lesson
 from reproductions import markdown
 from tools import metadata, notebook, timing
@@ -241,6 +242,7 @@ def two_sessions(lesson: Lesson) -> tuple[tuple[Section, ...], tuple[Section, ..
 
 TEXTS: dict[str, Callable[[], str]] = {
     "lesson-table": metadata.lesson_table,
+    "routes": route_table,
     "lesson-plans": lesson_plans,
     "panels": panels,
     "exercises": exercises,

@@ -260,12 +260,13 @@ EXERCISES = (
                 agrees(
                     lambda answer: _ratio_at(answer(_COV, _PRECISION), _COV, _PRECISION),
                     _largest_ratio(_COV, _PRECISION),
+                    atol=1e-5,
                 ),
                 advice="with u = L'x and other_cov = L L' the ratio is u'Mu / u'u: which M?",
             ),
             Criterion(
                 "the input has length 1",
-                agrees(lambda answer: answer(_COV, _PRECISION).norm(), 1.0),
+                agrees(lambda answer: answer(_COV, _PRECISION).norm(), 1.0, atol=1e-5),
                 advice="the ratio does not depend on the length, so divide by it at the end",
             ),
             Criterion(
@@ -276,6 +277,7 @@ EXERCISES = (
                         0.19 * torch.eye(2, dtype=torch.float64),
                     ).prod(),
                     -0.5,
+                    atol=1e-5,
                 ),
                 advice="there (1, −1)/√2 has the ratio 10",
             ),

@@ -1,4 +1,4 @@
-"""Exercises of lesson 15: cost when calibrated, noisy labels, costs of a kind, two labels."""
+"""Exercises of lesson 15: cost when calibrated (Chow), noisy labels, costs by kind, two labels."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bdl_lessons.exercises.grader import Criterion, Exercise, KnownError, agrees
 
 
 def calibrated(cost_of_abstaining: float) -> Tensor:
-    """Coverage, risk and mean cost where confidences are spread evenly over ½ to 1, ``(3,)``.
+    """Coverage, risk and mean cost where confidences are uniform over ½ to 1, ``(3,)``.
 
     The threshold is ``1 - cost_of_abstaining``. Above it lies a share ``2 cost_of_abstaining`` of
     the confidences, and the answers there are wrong half as often as at the threshold.
@@ -62,7 +62,7 @@ _UNIFORM = torch.linspace(0.5, 1, 20_001).double()
 
 
 def _simulated(cost: float) -> list[float]:
-    """Coverage, risk and cost of the package's decisions, on a grid of confidences."""
+    """Coverage, risk and mean cost of the package's decisions, on a grid of confidences."""
     probs = torch.stack([_UNIFORM, 1 - _UNIFORM], -1)
     answered = decide(probs, chow_threshold(1, cost)) >= 0
     wrong = 1 - _UNIFORM

@@ -80,7 +80,7 @@ def build_figure(figure: Figure) -> Update:
     heading.set_animated(True)
     images = []
     for tile in tiles:
-        tile.set(xticks=[], yticks=[])
+        tile.set(xticks=[], yticks=[], label="<tile>")
         images.append(tile.imshow(np.zeros((8, 8)), cmap="Greys", vmin=0, vmax=1, animated=True))
         for spine in tile.spines.values():
             spine.set(visible=True, lw=3, animated=True)

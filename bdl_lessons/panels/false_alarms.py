@@ -224,7 +224,7 @@ def _reach() -> float:
 
 @cache
 def _highest_density() -> float:
-    """Of all curves: that of the smallest spread, at its middle."""
+    """Of all curves: that of the smallest standard deviation, at its middle."""
     factor = corrected_factor(N_SPLITS[-1])
     narrowest = table(N_SPLITS[-1], CORRELATIONS[0], 0.0, factor)
     return float(narrowest.density(np.zeros(1))[0])

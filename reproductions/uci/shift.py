@@ -402,8 +402,8 @@ class PairedTask(Task):
 
 @torch.no_grad()
 def start_from(common: Network, network: Network) -> None:
-    """Give ``network`` the weights and the biases of ``common``, and the alphas where it has some
-    with a spread, as structured dropout has."""
+    """Give ``network`` the weights and the biases of ``common``, and the alphas where they start
+    apart, as in structured dropout."""
     for source, layer in zip(common, network, strict=True):
         if isinstance(layer, models.StochasticLayer):
             layer.weight.copy_(source.weight)

@@ -24,7 +24,7 @@ def shifted_inputs(x_train: Tensor, x_test: Tensor) -> dict[str, Tensor]:
 
     ``"permuted"``: each column is permuted by itself, by permutations that depend on the number of
     the split alone. ``"swapped"``: the two columns with the largest correlation of either sign
-    among the training rows, ``(S, N, K)``, change places as standardised columns.
+    among the training examples, ``(S, N, K)``, change places as standardised columns.
     """
     permuted = []
     swapped = []
@@ -94,7 +94,8 @@ def _gp_of_split(x_train: Tensor, y_train: Tensor, x: Tensor) -> tuple[Tensor, T
         mean, var = process.predict(x_scale.transform(x).float())
         new_var = y_scale.std.square() * (var + process.noise_var)
         _OF_GP[key] = (y_scale.inverse_transform(mean), new_var)
-    return _OF_GP[key]
+    of_process, its_var = _OF_GP[key]
+    return of_process.to(x.device), its_var.to(x.device)
 
 
 def loss_against_gp(
@@ -104,7 +105,7 @@ def loss_against_gp(
 
     The process says ``mean`` and ``var`` of a new target, ``(S, B)`` for all kinds of inputs one
     after the other. It is compared with a Gaussian that has the moments of the draws
-    ``(n, M, B')`` and noise of precision ``tau``; member m belongs to split m modulo S.
+    ``(n, M, B')`` and noise of precision ``tau``; network m belongs to split m modulo S.
     """
     n_copies = len(tau) // len(mean)
     arrays = {}
@@ -153,7 +154,7 @@ def draws_without_correlations(
 ) -> Tensor:
     """Draws ``(n, M, B)`` in original units by networks whose factors keep their variances alone.
 
-    Member m belongs to split m modulo S; x is ``(S, N, K)`` and ``(S, B, K)``, y ``(S, N)``.
+    Network m belongs to split m modulo S; x is ``(S, N, K)`` and ``(S, B, K)``, y ``(S, N)``.
     """
     members = [without_correlations(network).to(x.device) for network in networks]
     splits = zip(x_train, x, strict=True)

@@ -168,7 +168,7 @@ def table(records: list[Record]) -> str:
 def _comparisons() -> list[tuple[str, Setting]]:
     """The settings in which all methods are compared, each with the title of its tables."""
     each = []
-    for share, rows in ((1.0, ""), (FEW, ", a tenth of the training rows")):
+    for share, rows in ((1.0, ""), (FEW, ", a tenth of the training examples")):
         for weight in KL_WEIGHTS:
             setting = Setting(kl_weight=weight, train_share=share)
             each.append((f"KL weight {weight:g}{rows}", setting))
@@ -261,8 +261,8 @@ def _what_helps(results: ShiftResults) -> str:
     standard = Setting(kl_weight=KL_WEIGHTS[0])
     changes = {
         "as above": standard,
-        "spread of log alpha 0.5": Setting(kl_weight=KL_WEIGHTS[0], alpha_spread=0.5),
-        "spread of log alpha 1": Setting(kl_weight=KL_WEIGHTS[0], alpha_spread=1.0),
+        "standard deviation of log alpha 0.5": Setting(kl_weight=KL_WEIGHTS[0], alpha_spread=0.5),
+        "standard deviation of log alpha 1": Setting(kl_weight=KL_WEIGHTS[0], alpha_spread=1.0),
         "twice the steps": Setting(kl_weight=KL_WEIGHTS[0], is_longer=True),
     }
     sets = [data for data in HELP_SETS if data in results.sets]
@@ -366,9 +366,9 @@ _SET_UP = (
     "same minibatches and standard normal numbers; frozen and learned vectors start alike. In "
     "*tuned* comparisons each method chooses from its own grid. *Permuted*: each column of the "
     "test inputs by itself. *Swapped*: the two columns with the largest correlation among the "
-    "training rows change places as standardised columns; where that is near 1 little moves. "
+    "training examples change places as standardised columns; where that is near 1 little moves. "
     "Targets are used at the given inputs only. Predictions have 400 draws. A *tenth of the "
-    f"training rows*: the first ones, at least {LEAST_ROWS}; the correction of the error is that "
+    f"training examples*: the first ones, at least {LEAST_ROWS}; the error is corrected by that "
     "of the whole training part, which is too large there if anything. *KL from the Gaussian "
     "process*: the expected log likelihood of a new target that a method loses if the process "
     "(squared exponential, a length scale for each feature, fitted by evidence to the same rows) "

@@ -13,8 +13,8 @@ from tests.draws import normal, seeded
 def test_an_ambiguous_input_is_the_mean_of_two_classes_and_has_the_label_of_one():
     made = experiment.pool(3, share=0.4)
     clean = experiment.pool(3, share=0.0)
-    assert torch.equal(made["x"][:600], clean["x"][:600])
-    assert torch.equal(made["y"][:600], clean["y"][:600])
+    assert torch.equal(made["x"][:600], clean["x"][:600])  # bits: the same images are taken
+    assert torch.equal(made["y"][:600], clean["y"][:600])  # bits: labels
     for x, y in zip(made["x"][600:615], made["y"][600:615], strict=True):
         distance = torch.cdist(2 * x[None] - clean["x"], clean["x"])
         first, second = (distance < 1e-5).nonzero()[0]
