@@ -11,15 +11,14 @@ from functools import partial
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from bdl_lessons.core.random import standard_normal
 from bdl_lessons.evaluation import log_mean_probs, metrics
 from bdl_lessons.inference import BatchedNetworks, adam, fit_batched, predict_batched
 from bdl_lessons.models import Method, Network, StructuredDropout, initialise, mlp
-from bdl_lessons.probability import empirical_bayes_kl
 from reproductions.panel_arrays.structure_and_nll import Split, digits_split
+from reproductions.posteriors.full_covariance import FullCovarianceDropout
 
 WIDTHS = (64, 50, 10)
 KL_WEIGHTS = (0.01, 0.1)
@@ -31,45 +30,11 @@ INDEPENDENT = partial(
 )
 
 
-class FreeCovariance(StructuredDropout):
-    """Noise with any covariance: ``xi = 1 + (I + L) eta``, L strictly lower, with the KL (8).
-
-    Every covariance that reflections reach has this form, with alphas within the same bounds. So
-    what this layer does not gain, no number of reflections can. It starts at L = 0.
-
-    >>> FreeCovariance(nn.Linear(3, 2)).noise_cov().count_nonzero()
-    tensor(3)
-    """
-
-    def __init__(self, inner: nn.Linear, **options) -> None:
-        super().__init__(inner, **{**options, "n_reflections": 0})
-        self.lower = nn.Parameter(torch.zeros(self.n_units, self.n_units))
-
-    def mixing(self) -> Tensor:
-        """``I + L``, ``(K, K)``: its determinant is 1, as that of a rotation."""
-        return torch.eye(self.n_units).to(self.lower) + self.lower.tril(-1)
-
-    def draw_xi(self, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
-        """``1 + (I + L) eta``, ``(..., K)``."""
-        std = (self.log_alpha / 2).exp()
-        eta = std * standard_normal(shape, generator, self.inner.weight)
-        return 1 + eta @ self.mixing().mT
-
-    def kl(self) -> Tensor:
-        """Equation (8) of lesson 11, every weight counted, in nats."""
-        noise_var = self.mixing().square() @ self.alpha
-        return empirical_bayes_kl(self.log_alpha, noise_var, self.inner.weight.shape[0])
-
-    def noise_cov(self) -> Tensor:
-        """``Cov[xi]``, ``(K, K)``."""
-        return (self.mixing() * self.alpha) @ self.mixing().mT
-
-
 METHODS: dict[str, Method] = {
     "T = 0": INDEPENDENT,
     "T = 2, frozen": partial(INDEPENDENT, n_reflections=2),
     "T = 2, learned": partial(INDEPENDENT, n_reflections=2),
-    "full covariance": partial(FreeCovariance, init_p_drop=0.1, alpha_spread=0.5),
+    "full covariance": partial(FullCovarianceDropout, init_p_drop=0.1, alpha_spread=0.5),
 }
 
 
@@ -127,8 +92,9 @@ def start(method: str, seed: int) -> Network:
         layer.inner.load_state_dict(source.inner.state_dict())
         with torch.no_grad():
             layer.raw_log_alpha.copy_(source.raw_log_alpha)
-            layer.vectors.copy_(torch.randn(layer.vectors.shape, generator=generator))
-        layer.vectors.requires_grad_("frozen" not in method)
+            if isinstance(layer, StructuredDropout):
+                layer.vectors.copy_(torch.randn(layer.vectors.shape, generator=generator))
+                layer.vectors.requires_grad_("frozen" not in method)
     return network
 
 

@@ -10,6 +10,7 @@ from bdl_lessons.models import StructuredDropout
 from bdl_lessons.panels import arrays
 from bdl_lessons.probability import best_precision
 from reproductions.panel_arrays import paired_starts
+from reproductions.posteriors.full_covariance import FullCovarianceDropout
 from tests.draws import seeded
 
 METHODS = [*paired_starts.METHODS]
@@ -40,7 +41,7 @@ def test_frozen_vectors_are_the_first_ones_of_learned_vectors_and_stay():
 
 
 def free_layer():
-    layer = paired_starts.FreeCovariance(nn.Linear(4, 3, bias=False)).double()
+    layer = FullCovarianceDropout(nn.Linear(4, 3, bias=False)).double()
     with torch.no_grad():
         layer.raw_log_alpha.copy_(torch.tensor([-2.0, -0.5, -1.0, -3.0]))
         layer.lower.copy_(torch.randn(4, 4, generator=seeded(2)).double())
