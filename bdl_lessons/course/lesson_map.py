@@ -90,9 +90,11 @@ def _draw_arrow(axis: Axes, start: tuple[float, float], end: tuple[float, float]
     (x0, y0) = start
     (x1, y1) = end
     if y0 == y1:
-        (dx, dy) = (WIDTH / 2, 0)
+        dx = WIDTH / 2
+        dy = 0.0
     else:
-        (dx, dy) = (0, math.copysign(HEIGHT / 2, y1 - y0))
+        dx = 0.0
+        dy = math.copysign(HEIGHT / 2, y1 - y0)
     axis.annotate(
         "",
         xy=(x1 - dx, y1 - dy),

@@ -100,9 +100,9 @@ def _predicted(*names: str) -> Callable[[Callable], bool]:
 
     def holds(answer) -> bool:
         for name in names:
-            found = _search(name)
+            smallest = _search(name)
             ratio = float(answer(name))
-            if not ratio - 1e-6 <= found <= ratio + 0.03:  # no network beats it, some come near
+            if not ratio - 1e-6 <= smallest <= ratio + 0.03:  # no network beats it, some come near
                 return False
         return True
 

@@ -66,8 +66,8 @@ _PILOT = ((0.3, 0.2, 0.1), (0.3, 0.4, 0.1), (0.1, 0.12, 0.1), (1.0, 0.9, 0.5), (
 
 def _simulated(n_known: int, n_ood: int) -> list[float]:
     """What the package measures for a score of random numbers."""
-    found = ood_metrics(_NOISE[0, :n_known], _NOISE[1, :n_ood])
-    return [found.fpr_at_95_tpr, found.auroc, found.aupr_in, found.aupr_out]
+    measured = ood_metrics(_NOISE[0, :n_known], _NOISE[1, :n_ood])
+    return [measured.fpr_at_95_tpr, measured.auroc, measured.aupr_in, measured.aupr_out]
 
 
 def _gradient(weights: Tensor) -> Tensor:
@@ -78,8 +78,8 @@ def _gradient(weights: Tensor) -> Tensor:
 def _reported(first: Tensor, second: Tensor, test_fraction: float) -> list[float]:
     """The package's paired difference of densities that are averaged one by one."""
     scores = [method.exp().mean(1).log().mean(1).numpy() for method in (first, second)]
-    found = paired_difference(*scores, test_fraction=test_fraction)
-    return [found.mean, found.corrected_std_error]
+    difference = paired_difference(*scores, test_fraction=test_fraction)
+    return [difference.mean, difference.corrected_std_error]
 
 
 def _averaged(log_p: Tensor) -> Tensor:

@@ -89,16 +89,16 @@ def _of_pair(first: Tensor, second: Tensor) -> Tensor:
     return _information(first[:, :, None] * second[:, None, :] / len(first))
 
 
-def _prices(decisions: Tensor) -> Tensor:
+def _costs(decisions: Tensor) -> Tensor:
     """The expected cost of each decision about ``_BATCH``, one by one."""
-    prices = []
+    costs = []
     for p, decision in zip(_BATCH, decisions.tolist(), strict=True):
-        prices.append(1.2 if decision == -1 else sum(p[c] * _COST[decision, c] for c in range(3)))
-    return torch.as_tensor(prices).double()
+        costs.append(1.2 if decision == -1 else sum(p[c] * _COST[decision, c] for c in range(3)))
+    return torch.as_tensor(costs).double()
 
 
-def _smallest_prices() -> Tensor:
-    return torch.stack([_prices(torch.full((40,), k)) for k in (-1, 0, 1, 2)]).amin(0)
+def _smallest_costs() -> Tensor:
+    return torch.stack([_costs(torch.full((40,), k)) for k in (-1, 0, 1, 2)]).amin(0)
 
 
 def _equal_costs(answer) -> bool:
@@ -111,7 +111,7 @@ def _equal_costs(answer) -> bool:
 EXERCISES = (
     Exercise(
         number="15.1",
-        title="predict what a calibrated classifier pays",
+        title="predict the expected cost of a calibrated classifier",
         kind="predict",
         solution=calibrated,
         probe=lambda answer: answer(0.15),
@@ -188,7 +188,7 @@ EXERCISES = (
             KnownError(
                 lambda probs, error: (1 - error) * noisy_information(probs, 0.0),
                 diagnosis=(
-                    "a wrong label does more than to be of no use: nobody knows which one it is."
+                    "a wrong label does more than to be of no use: which one it is cannot be seen."
                 ),
             ),
             KnownError(
@@ -218,8 +218,8 @@ EXERCISES = (
             Criterion(
                 "no other decision has a smaller expected cost, at 40 inputs",
                 agrees(
-                    lambda answer: _prices(torch.as_tensor(answer(_BATCH, _COST, 1.2)).long()),
-                    lambda _: _smallest_prices(),
+                    lambda answer: _costs(torch.as_tensor(answer(_BATCH, _COST, 1.2)).long()),
+                    lambda _: _smallest_costs(),
                 ),
                 advice="of each answer k: the costs cost[k, c], weighted by the probabilities of c",
             ),
@@ -229,7 +229,7 @@ EXERCISES = (
                 advice="compare the smallest expected cost with that of abstaining",
             ),
             Criterion(
-                "silence that costs 100 is never chosen, and one that pays 100 always",
+                "silence that costs 100 is never chosen, and one that gains 100 always",
                 lambda answer: (
                     bool((torch.as_tensor(answer(_BATCH, _COST, 100.0)) >= 0).all())
                     and bool((torch.as_tensor(answer(_BATCH, _COST, -100.0)) == -1).all())

@@ -24,8 +24,8 @@ def make_arrays(n_steps: int = 1500, n_starts: int = 40) -> dict[str, np.ndarray
     generator = torch.Generator().manual_seed(0)
     n_rows = max(N_TRAIN)
     common = torch.randn(n_rows, 1, generator=generator, dtype=torch.float64)
-    own = torch.randn(n_rows, N_INPUTS, generator=generator, dtype=torch.float64)
-    x = CORRELATION**0.5 * common + (1 - CORRELATION) ** 0.5 * own
+    independent = torch.randn(n_rows, N_INPUTS, generator=generator, dtype=torch.float64)
+    x = CORRELATION**0.5 * common + (1 - CORRELATION) ** 0.5 * independent
     theta = torch.randn(N_INPUTS, generator=generator, dtype=torch.float64)
     noise = torch.randn(n_rows, generator=generator, dtype=torch.float64)
     y = x @ theta + NOISE_STD * noise
