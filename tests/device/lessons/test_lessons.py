@@ -21,8 +21,9 @@ ON_THE_CPU = {  # but for those without a network, or of an identity that needs 
     "03": ("fit(phi, x",),  # two numbers of a covariance, by L-BFGS
     "04": ("vi_path", "net(inputs)"),  # steps are compared to 1e-10; in float64 on CUDA
     "06": ("repeated(draw, small",),  # one layer of 18 weights, whose gradient is known
-    "11": ("smallest_kl", "fitted("),  # linear models
+    "11": ("smallest_kl", "fitted(", "vsd_cov", "lost("),  # linear models
     "12": ("penalty(torch.outer",),  # compared to 1e-9; in float64 on CUDA
+    "14": ("nearest(", "experiment("),  # linear models
 }
 
 
@@ -55,7 +56,7 @@ def shortened(source: str) -> str:
                 for argument, value in zip(args[-len(defaults) :], defaults, strict=True):
                     if argument.arg == "n_steps":
                         _shorten(value)
-            case ast.Call(ast.Name("range"), [*_, last]) if getattr(last, "value", 0) > 150:
+            case ast.Call(ast.Name("range"), [*_, ast.Constant(int(stop)) as last]) if stop > 150:
                 _shorten(last)
             case ast.Call(ast.Name("at_step"), [_, step, *_]):
                 _shorten(step)  # lesson 01
