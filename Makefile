@@ -19,7 +19,7 @@ UNIT := tests bdl_lessons -m 'not classroom and not slow and not twice' --doctes
 NOTEBOOKS := --nbval --nbval-current-env --nbval-cell-timeout=600 \
     --nbval-sanitize-with tests/nbval_sanitize.cfg notebooks/[0-9][0-9]_*.ipynb
 
-.PHONY: lab test lint unit notebooks test-arrays test-twice test-browser test-classroom test-device test-gpu rebuild bench reproduce report site slides assignments release install workshop classroom clean
+.PHONY: lab test lint unit notebooks test-arrays test-twice test-browser test-classroom test-device test-gpu rebuild bench reproduce report site slides pdf assignments release install workshop classroom clean
 
 lab: install
 	@$(BIN)/python -m tools.lab $(LAB_FLAGS)
@@ -129,6 +129,10 @@ report: workshop
 
 site: workshop
 	$(BIN)/python -m tools site
+
+# The site on paper, in site/pdf: needs Chromium.
+pdf: site
+	$(BIN)/python -m tools pdf
 
 slides: workshop
 	$(BIN)/python -m tools slides

@@ -7,6 +7,7 @@ from reproductions.experiment import Claim, Experiment, Trial, TrialResult
 from reproductions.records import SCALES, records_path
 
 PLACES = {
+    "active_learning": "active_learning:EXPERIMENT",
     "cifar_dropout_curves": "cifar_dropout_curves:EXPERIMENT",
     "co2_mc_dropout": "mc_dropout:CO2",
     "complexity": "timing:SIZES",

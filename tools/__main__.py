@@ -191,6 +191,21 @@ def site(lessons: Numbers = None, folder: Folder = Path("site")) -> None:
 
 
 @app.command()
+def pdf(
+    lessons: Numbers = None,
+    site: Annotated[Path, typer.Option(help="What make site wrote", file_okay=False)] = Path(
+        "site"
+    ),
+    folder: Folder = Path("site/pdf"),
+) -> None:
+    """Print pages of the site, one PDF for each lesson and one for the whole course."""
+    from tools.web import pdf as tool
+
+    for path in tool.write(site, folder, lessons):
+        typer.echo(path)
+
+
+@app.command()
 def assignments(lessons: Numbers = None, folder: Folder = Path("classroom")) -> None:
     """Write the exercises of lessons as assignments for nbgrader."""
     from tools import assignments as tool

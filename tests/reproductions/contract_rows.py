@@ -13,6 +13,7 @@ import torch
 from bdl_lessons import datasets, evaluation
 from reproductions import (
     Trial,
+    active_learning,
     cifar_dropout_curves,
     local_reparameterization,
     mc_dropout,
@@ -465,7 +466,50 @@ def co2_record(trial, result, seen):
     return metrics, {"x": x, "mean": mean, "std": std, "mean_weights": by_mean_weights}
 
 
+# ----------------------------------------------------------------------- labels that are asked for
+LABELS = {"n_train": 60, "n_test": 40, "n_pool": 60, "n_rounds": 2, "n_masks": 3, "n_steps": 4}
+
+
+def asking_trial(rule):
+    return Trial({**active_learning._QUICK, **LABELS, "rule": rule}, seed=0)
+
+
+def asking_plan(trial, result):
+    """Three rounds of one network, or of five."""
+    n_networks = 5 if trial.config["rule"].startswith("five") else 1
+    plan = Plan(
+        PER_EXAMPLE, trial.config["kl_weight"], [trial.config["learning_rate"]] * LABELS["n_steps"]
+    )
+    return [plan] * (3 * n_networks)
+
+
+def asking_record(trial, result, seen):
+    """From the outputs at test images: those with ten columns, which the pool does not get."""
+    n_networks = 5 if trial.config["rule"].startswith("five") else 1
+    logits = torch.stack([outputs for outputs in seen.outputs if outputs.shape[-1] == 10])
+    answers = logits.unflatten(0, (3, n_networks)).double().softmax(-1).mean(1).argmax(-1)
+    accuracies = 100 * (answers == labels_of_test(trial)).double().mean(-1)
+    n_labels = trial.config["n_start"] + 2 * trial.config["n_asked"]
+    metrics = {
+        "accuracy": accuracies[-1],
+        "mean_accuracy": accuracies.mean(),
+        "distinct": len(seen.trainings[-1].x.flatten(1).unique(dim=0)) / n_labels,
+    }
+    return metrics, {"accuracy": accuracies}
+
+
 ROWS = [
+    Row(
+        "active_learning",
+        trials={
+            rule: asking_trial(rule) for rule in ("random", "entropy", "five networks, random")
+        },
+        loaders=image_loader(1, 28, 28),
+        plan=asking_plan,
+        recorded=asking_record,
+        choices=("distinct",),
+        copied=0.5,  # of the 60 images of the pool those with one of 40 labels
+    ),
     Row(
         "cifar_dropout_curves",
         trials={

@@ -16,6 +16,8 @@ from matplotlib.font_manager import FontProperties, findfont
 from tools.web.store import WebPanel
 
 WEIGHTS = ("normal", "bold")
+PLACE_OF_PDF = '<span class="on-paper"></span>'
+"""Where a page of the site gets the link to its PDF, once that is printed."""
 _STATIC = Path(__file__).with_name("static")
 _LETTERS = [*range(0x20, 0x7F), *range(0xA0, 0x180), *range(0x370, 0x400), *range(0x1D00, 0x1DC0)]
 _SIGNS = [*range(0x2010, 0x2050), *range(0x2070, 0x20A0), *range(0x2190, 0x2300)]

@@ -13,6 +13,7 @@ from pathlib import Path
 import bdl_lessons
 from bdl_lessons import playground
 from bdl_lessons.core.files import DATA, ROOT
+from bdl_lessons.course import route_table
 from bdl_lessons.course.lesson_map import map_rows
 from bdl_lessons.course.lesson_record import LessonRecord, lesson_records
 from tools import address, metadata, notebook, slides
@@ -122,13 +123,14 @@ def _subpackage(name: str) -> str:
 
 
 def front_page(lessons: list[Path], subpackages: list[str]) -> str:
-    """A live panel, three ways in, and the map of the course, for the lessons that the site has."""
+    """A live panel, ways in, routes and the map of the course, for the lessons of the site."""
     panel = store.load(_PANEL)
     files = f"_static/panels/{panel.name}"
     minutes_of_first, _ = metadata.lessons()[0].minutes["alone"]
     parts = {
         "PANEL": page.figure(panel, picture=f"{files}.png", source=f"{files}.js"),
         "MAP": _map([metadata.Lesson(path) for path in lessons]),
+        "ROUTES": _routes({path.name for path in lessons}),
         "COMMANDS": _commands(),
         "GET": _get(),
         "MINUTES": str(minutes_of_first),
@@ -153,6 +155,15 @@ def footer() -> str:
         f"<p>{title}, version {version}, {date}. {facts['license']} licence. "
         f"To cite: {facts['name']} ({date[:4]}), <i>{title}</i>, version {version}, {place}.</p>"
     )
+
+
+def _routes(names: set[str]) -> str:
+    """The table of routes, with links to the lessons that the site has."""
+
+    def link_or_number(match: re.Match[str]) -> str:
+        return match[0] if match[2] in names else match[1]
+
+    return re.sub(r"\[(\d\d)\]\(lessons/(.*?)\)", link_or_number, route_table(link="lessons/"))
 
 
 def _map(lessons: list[metadata.Lesson]) -> str:
@@ -194,7 +205,8 @@ def _get() -> str:
             f'<a href="{address.ARCHIVE}">The whole course as one file</a> has notebooks, package '
             "and data, for work without a network."
         )
-    return " ".join(ways) or "You have it: these pages were made in the folder of the course."
+    ways = ways or ["You have it: these pages were made in the folder of the course."]
+    return " ".join([*ways, page.PLACE_OF_PDF])
 
 
 def _commands() -> str:

@@ -14,6 +14,7 @@ from myst_nb import sphinx_ext
 from sphinx.application import Sphinx
 
 from tools import address
+from tools.web import page
 from tools.web.page import mathml
 
 _FORMULA = re.compile(r"\$\$(.+?)\$\$|(?<![`$])\$([^$`\n]+(?:\n[^$`\n]+)?)\$", re.S)
@@ -127,7 +128,7 @@ def _ways(lesson: str) -> str:
     ways = {"slides": f"../slides/{lesson}.html"}
     ways.update(address.links(address.address(), lesson))
     links = [f'<a href="{html.escape(target)}">{words}</a>' for words, target in ways.items()]
-    return f'<p class="lesson-ways">{" · ".join(links)}</p>'
+    return f'<p class="lesson-ways">{" · ".join(links)}{page.PLACE_OF_PDF}</p>'
 
 
 def _keep_text(app: Sphinx, doctree: nodes.document) -> None:

@@ -93,3 +93,11 @@ def test_the_map_links_the_lessons_that_the_site_has():
     assert "after 03, 04 and 05" in text
     assert "after 05 and 06<" in text, "07 and 11 are useful, not required"
     assert "make lab" in re.search(r"```\n(make .*?)```", text, re.S)[1]
+
+
+def test_routes_link_the_lessons_that_the_site_has():
+    lessons = [path for path in notebook.paths() if not path.name.startswith("03")]
+    text = site.front_page(lessons, ["core"])
+    (theory,) = re.findall(r"^\| \*\*theory half.*$", text, re.M)
+    assert "[02](lessons/02_evidence_lower_bound.ipynb) · 03 · [04](lessons/04_" in theory
+    assert re.search(r"\d h of lectures|\d min of lectures", theory)

@@ -1,0 +1,280 @@
+"""Lessons on paper: each page of the site as a PDF, and all of them in one, printed by Chromium."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from html import escape
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote, unquote, urlsplit
+
+from bdl_lessons.exercises import show_solution
+from bdl_lessons.exercises.grader import lessons as lessons_with_exercises
+from bdl_lessons.exercises.grader import of_lesson
+from tools import address, metadata, notebook
+from tools.web.page import PLACE_OF_PDF
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+    from pypdf import PageObject, PdfWriter
+
+WHOLE_COURSE = "course.pdf"
+_PRINT = Path(__file__).with_name("static") / "print.js"
+_MARGIN = {"top": "15mm", "bottom": "18mm", "left": "14mm", "right": "14mm"}
+_FOOTER = (
+    '<div style="width: 100%; margin: 0 14mm; display: flex; justify-content: space-between; '
+    'font: 7pt sans-serif; color: #555"><span>{title}</span>'
+    '<span><span class="pageNumber"></span> of <span class="totalPages"></span></span></div>'
+)
+_FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
+
+
+@dataclass(frozen=True)
+class Printed:
+    """A page of the site on paper: its name without an ending, its title, and the PDF."""
+
+    stem: str
+    title: str
+    path: Path
+
+
+def write(site: Path, folder: Path, numbers: list[str] | None = None) -> Iterator[Path]:
+    """Print lessons of a site that was built, the results, and with all lessons the whole course.
+
+    Hidden code is left out. Answers in folds, those to the self-test and the solutions of the
+    exercises stand at the end of a lesson. Links between lessons lead from file to file, or inside
+    the file of the whole course.
+
+    Args:
+        site: the folder of ``make site``.
+        folder: where to.
+        numbers: two-digit numbers of lessons; default: all that the site has, and the results.
+
+    Yields:
+        Each PDF when it is written.
+
+    Raises:
+        ValueError: if the site lacks a lesson, or Chromium or a package that printing needs.
+    """
+    pages = _pages(site, numbers)
+    browser_path = _chromium()
+    from playwright.sync_api import sync_playwright
+
+    folder.mkdir(parents=True, exist_ok=True)
+    logging.getLogger("pypdf").setLevel(logging.ERROR)  # it counts the objects of Chromium anew
+    with tempfile.TemporaryDirectory() as unfinished, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=browser_path, args=_FLAGS)
+        stems = {_stem(path) for path in pages}
+        printed = []
+        for path, title in pages.items():
+            stem = _stem(path)
+            part = Printed(stem=stem, title=title, path=Path(unfinished, f"{stem}.pdf"))
+            _print_page(browser.new_page(), path, part)
+            printed.append(part)
+            yield _link_files(part.path, stems, folder / f"{stem}.pdf")
+            _link_from(path, folder / f"{stem}.pdf", words="PDF", before=" · ")
+        if numbers is None:
+            cover = Path(unfinished, "cover.pdf")
+            _print_cover(browser.new_page(), site, printed, cover)
+            yield _bind(cover, printed, folder / WHOLE_COURSE)
+            words = "The whole course on paper, as a PDF."
+            _link_from(site / "index.html", folder / WHOLE_COURSE, words=words, before="")
+        browser.close()
+
+
+def _pages(site: Path, numbers: list[str] | None) -> dict[Path, str]:
+    """The pages to print with their titles, in order; ValueError for a lesson that is not there."""
+    pages = {}
+    for lesson in metadata.lessons():
+        if numbers is not None and lesson.number not in numbers:
+            continue
+        page = site / "lessons" / f"{lesson.path.stem}.html"
+        if page.exists():
+            pages[page] = f"{lesson.number} · {lesson.title}"
+        elif numbers is not None:
+            raise ValueError(f"{site} has no lesson {lesson.number}: make site writes it")
+    results = site / "results" / "index.html"
+    if numbers is None and results.exists():
+        pages[results] = "Results"
+    if not pages:
+        raise ValueError(f"{site} has no lessons to print: run `make site` first")
+    return pages
+
+
+def _stem(page: Path) -> str:
+    """The name of a page's PDF without its ending."""
+    return "results" if page.parent.name == "results" else page.stem
+
+
+def _chromium() -> str:
+    """The browser that prints; ValueError if it, Playwright or pypdf is missing."""
+    for package in ("playwright", "pypdf"):
+        if find_spec(package) is None:
+            raise ValueError(f"printing needs the package {package}: make workshop installs it")
+    names = ("chromium", "chromium-browser", "google-chrome")
+    path = os.environ.get("BDL_CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
+    if path is None:
+        raise ValueError(
+            "printing needs Chromium on the PATH, or its address in BDL_CHROMIUM; without it, open "
+            "the pages of make site in a browser and print them"
+        )
+    return path
+
+
+def _print_page(page: Page, path: Path, part: Printed) -> None:
+    """Open a page of the site, put answers and solutions at its end, print it, and close it."""
+    page.goto(path.resolve().as_uri())
+    page.wait_for_function("!document.querySelector('.math[data-tex]:not(:has(.katex))')")
+    page.emulate_media(media="print")
+    number = part.stem[:2]
+    solutions = list(_solutions(number)) if number in lessons_with_exercises() else []
+    arguments = {"prefix": part.stem, "solutions": solutions}
+    page.evaluate(_PRINT.read_text(encoding="utf-8"), arguments)
+    page.wait_for_function("[...document.images].every(image => image.complete)")
+    page.pdf(
+        path=part.path,
+        format="A4",
+        margin=_MARGIN,
+        outline=True,
+        tagged=True,
+        display_header_footer=True,
+        header_template="<span></span>",
+        footer_template=_FOOTER.format(title=escape(part.title)),
+    )
+    page.close()
+
+
+def _solutions(number: str) -> Iterator[tuple[str, str]]:
+    """Number and title of each exercise of a lesson, with the code of its solution."""
+    for exercise in of_lesson(number):
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            show_solution(exercise.number)
+        yield f"{exercise.number} · {exercise.title}", printed.getvalue().strip()
+
+
+def _print_cover(page: Page, site: Path, printed: Iterable[Printed], to: Path) -> None:
+    """The title page of the whole course, with links to its parts."""
+    lines = []
+    for each in printed:
+        target = (site / "lessons" / f"{each.stem}.html").resolve().as_uri()
+        lines.append(f'<li><a href="{target}">{escape(each.title)}</a></li>')
+    page.set_content(
+        '<html lang="en"><style>body { font: 11pt sans-serif; margin: 30mm 8mm } '
+        "h1 { font-size: 28pt } li { list-style: none; margin: 5pt 0 } ul { padding: 0 } "
+        "a { color: inherit; text-decoration: none }</style>"
+        f"<title>{_TITLE}</title><h1>{_TITLE}</h1><p>Version {escape(address.version())}</p>"
+        f"<ul>{''.join(lines)}</ul></html>"
+    )
+    page.pdf(path=to, format="A4", margin=_MARGIN, outline=True, tagged=True)
+    page.close()
+
+
+def _link_from(page_path: Path, pdf: Path, words: str, before: str) -> None:
+    """Link a page of the site to its PDF; a page that is built again loses the link, as it must."""
+    place = PLACE_OF_PDF.removesuffix("</span>")
+    target = quote(os.path.relpath(pdf.resolve(), page_path.resolve().parent))
+    link = f'{place}{before}<a href="{target}">{words}</a></span>'
+    html = page_path.read_text(encoding="utf-8")
+    html = re.sub(rf"{place}.*?</span>", lambda _: link, html)
+    notebook.write(page_path, html)
+
+
+def _bind(cover: Path, printed: Iterable[Printed], to: Path) -> Path:
+    """One file with a bookmark for each part, whose links between parts lead inside it."""
+    from pypdf import PdfWriter
+
+    writer = PdfWriter()
+    writer.append(str(cover), import_outline=False)
+    first_pages = {}
+    for each in printed:
+        first_pages[each.stem] = len(writer.pages)
+        writer.append(str(each.path), outline_item=each.title)
+    starts = {stem: writer.pages[number] for stem, number in first_pages.items()}
+    _relink(writer, lambda stem: _inside(starts, stem))
+    writer.add_metadata({"/Title": _TITLE})
+    writer.write(str(to))
+    return to
+
+
+def _link_files(path: Path, stems: set[str], to: Path) -> Path:
+    """Copy a PDF; links to other pages of the site lead to the PDFs beside it."""
+    from pypdf import PdfWriter
+
+    writer = PdfWriter(clone_from=str(path))
+    _relink(writer, lambda stem: _beside(stems, stem))
+    writer.write(str(to))
+    return to
+
+
+def _relink(writer: PdfWriter, entries_for: Callable[[str], dict]) -> None:
+    """Give each link to a file of the site its new entries; what has none is no link any more."""
+    from pypdf.generic import ArrayObject, NameObject
+
+    for page in writer.pages:
+        kept = ArrayObject()
+        for reference in page.get("/Annots", ArrayObject()):
+            annotation = reference.get_object()
+            stem = _linked_page(annotation)
+            if stem is not None:
+                entries = entries_for(stem)
+                if not entries:
+                    continue
+                del annotation["/A"]
+                annotation.update(entries)
+            kept.append(reference)
+        if "/Annots" in page:
+            page[NameObject("/Annots")] = kept
+
+
+def _linked_page(annotation: Mapping) -> str | None:
+    """The page of the site that a link leads to, without its ending; ``None``: elsewhere."""
+    action = annotation.get("/A", {})
+    parts = urlsplit(str(action.get("/URI", "")))
+    if parts.scheme != "file":
+        return None
+    return _stem(Path(unquote(parts.path)))
+
+
+def _inside(starts: Mapping[str, PageObject], stem: str) -> dict:
+    """Entries of a link to the first page of a part."""
+    from pypdf.generic import ArrayObject, NameObject
+
+    if stem not in starts:
+        return {}
+    place = ArrayObject([starts[stem].indirect_reference, NameObject("/Fit")])
+    return {NameObject("/Dest"): place}
+
+
+def _beside(stems: set[str], stem: str) -> dict:
+    """Entries of a link to another file in the same folder."""
+    from pypdf.generic import (
+        ArrayObject,
+        DictionaryObject,
+        NameObject,
+        NumberObject,
+        TextStringObject,
+    )
+
+    if stem not in stems:
+        return {}
+    action = DictionaryObject(
+        {
+            NameObject("/S"): NameObject("/GoToR"),
+            NameObject("/F"): TextStringObject(f"{stem}.pdf"),
+            NameObject("/D"): ArrayObject([NumberObject(0), NameObject("/Fit")]),
+        }
+    )
+    return {NameObject("/A"): action}
+
+
+_TITLE = "Bayesian deep learning through dropout"
