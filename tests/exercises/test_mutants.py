@@ -93,7 +93,7 @@ def test_one_coin_for_each_example_is_found():
         return abs(noise(answer).mean() - 2) < 0.1
 
     def has_different_rows(answer) -> bool:
-        return len(noise(answer).unique(dim=0)) > 1
+        return len(noise(answer).unique(dim=0)) > 1  # bits: 0 or 2.5
 
     exercise = task(dropout, noise, has_two_values, keeps_the_mean, has_different_rows)
     (change,) = survivors(exercise)
