@@ -1,4 +1,4 @@
-"""What several experiments do: load digits, train, use the mean weights, time calls in turns."""
+"""What several experiments do: load digits, train, use the mean weights, time, correlate."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -79,3 +79,16 @@ def interleaved_times(
             if number >= 0:
                 seconds[name].append(clock() - began)
     return seconds
+
+
+def rms_correlation(cov: Tensor) -> Tensor:
+    """Root mean square of the correlations of a covariance ``(K, K)``, K >= 2; 0-dim.
+
+    >>> rms_correlation(torch.tensor([[4.0, 1.0], [1.0, 1.0]]))
+    tensor(0.5000)
+    """
+    std = cov.diagonal().sqrt()
+    correlation = cov / std[:, None] / std
+    n_pairs = len(cov) * (len(cov) - 1)
+    off_diagonal = correlation - torch.diag(correlation.diagonal())
+    return (off_diagonal.square().sum() / n_pairs).sqrt()

@@ -209,10 +209,14 @@ BORDERS = [
         lambda grid: grid.probs,
         instead={"n": 20},
     ),
-    Border(reference.RandomFeatures, lambda: (2, 5, "relu", seeded()), lambda made: made(ZERO, 1)),
+    Border(
+        reference.RandomFeatures,
+        lambda: (2, 5, "relu", seeded()),
+        lambda features: features(ZERO, 1),
+    ),
     *(
-        Border(kernel, use=lambda made: made(torch.ones(2, 1), torch.ones(2, 1)).to_dense())
-        for kernel in (reference.CosKernel, reference.ErfKernel, reference.ReLUKernel)
+        Border(kernel_class, use=lambda kernel: kernel(ZERO.mT, ZERO.mT).to_dense())
+        for kernel_class in (reference.CosKernel, reference.ErfKernel, reference.ReLUKernel)
     ),
     Border(
         reference.fit_gaussian,
@@ -352,7 +356,7 @@ BORDERS = [
     ),
     Border(datasets.published_table, lambda: ("sparse_lenet",), may_be_nan=True),
     # reproductions
-    Border(reproductions.load, lambda: ("uci",), lambda found: found.name),
+    Border(reproductions.load, lambda: ("uci",), lambda experiment: experiment.name),
     Border(reproductions.records_path, lambda: ("uci", "paper"), lambda path: path.name),
 ]
 

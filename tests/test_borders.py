@@ -108,8 +108,10 @@ test_a_slip_with_a_method_is_refused_by_name = refused(
 def others(value):
     """What may stand in the place of ``value``: of its kind, but out of range or shape."""
     if isinstance(value, Tensor | np.ndarray):
-        found = tensors(torch.as_tensor(value))
-        return found.map(lambda t: t.numpy()) if isinstance(value, np.ndarray) else found
+        wrong_tensors = tensors(torch.as_tensor(value))
+        if isinstance(value, np.ndarray):
+            return wrong_tensors.map(lambda tensor: tensor.numpy())
+        return wrong_tensors
     if isinstance(value, str):
         return st.sampled_from(["nonsense", "a", value.upper() + "x"])
     if isinstance(value, tuple | list):

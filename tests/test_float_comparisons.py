@@ -49,5 +49,6 @@ def _has_no_tolerance(node: ast.AST) -> bool:
 
 @pytest.mark.parametrize("path", sorted(TESTS.rglob("*.py")), ids=lambda p: str(p.name))
 def test_bits_are_compared_for_a_reason_only(path):
-    found = [f"{path}:{line}" for line in unexplained(path.read_text(encoding="utf-8"))]
-    assert not found, "use torch.testing.assert_close, or say why: # bits: ...\n" + "\n".join(found)
+    places = [f"{path}:{line}" for line in unexplained(path.read_text(encoding="utf-8"))]
+    remedy = "use torch.testing.assert_close, or say why: # bits: ..."
+    assert not places, "\n".join([remedy, *places])

@@ -49,15 +49,15 @@ def test_imports_go_from_tools_to_reproductions_to_the_package_and_down_inside(p
     names = [name.split(".") for name in imported(path.read_text())]
     assert {name[0] for name in names} & ABOVE.keys() <= ABOVE[here] | {here}
     if here == "bdl_lessons" and part in NAMED:
-        found = {name[1] for name in names if name[0] == "bdl_lessons" and len(name) > 1}
-        assert found <= below(part) | {part}
+        subpackages = {name[1] for name in names if name[0] == "bdl_lessons" and len(name) > 1}
+        assert subpackages <= below(part) | {part}
 
 
 @pytest.mark.parametrize("path", notebook.paths(), ids=lambda path: path.name[:2])
 def test_a_lesson_imports_the_package_alone(path):
     code = "\n".join(cell.source for cell in notebook.code_of(notebook.read(path)))
-    found = {name.partition(".")[0] for name in imported(code)} & ABOVE.keys()
-    assert found <= {"bdl_lessons"}
+    packages = {name.partition(".")[0] for name in imported(code)} & ABOVE.keys()
+    assert packages <= {"bdl_lessons"}
 
 
 def test_a_reader_is_not_warned_of_what_pytorch_says_about_itself():

@@ -140,10 +140,10 @@ def test_every_import_is_declared_where_it_is_needed(package, extras):
     """What lessons import comes with ``pip install .``; the rest are extras."""
     declared = [*PROJECT["dependencies"], *(r for extra in extras for r in EXTRAS[extra])]
     known = {canonicalize_name(Requirement(r).name) for r in declared}
-    own = {"bdl_lessons", "reproductions", "tools"}
+    of_the_course = {"bdl_lessons", "reproductions", "tools"}
     for path in (ROOT / package).rglob("*.py"):
         names = {name.partition(".")[0] for name in imported(path.read_text())}
-        for name in names - sys.stdlib_module_names - own:
+        for name in names - sys.stdlib_module_names - of_the_course:
             needed = canonicalize_name(BROUGHT_BY.get(name, name))
             assert needed in known, f"{path.name} imports {name}"
 
@@ -202,19 +202,19 @@ def test_the_code_for_own_data_runs_as_it_stands():
     page = (ROOT / "docs" / "own_data.md").read_text(encoding="utf-8")
     (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     threads = torch.get_num_threads()
-    found = {}
+    names = {}
     try:
-        exec(compile(code, "docs/own_data.md", "exec"), found)
+        exec(compile(code, "docs/own_data.md", "exec"), names)
     finally:
         torch.set_num_threads(threads)
-    y_new = found["y_new"]
-    assert found["mean"].shape == found["std"].shape == y_new.shape
+    y_new = names["y_new"]
+    assert names["mean"].shape == names["std"].shape == y_new.shape
     # In original units: most patients lie within two standard deviations of their prediction.
-    error = y_new - found["mean"]
-    spread = found["y"].std()
+    error = y_new - names["mean"]
+    spread = names["y"].std()
     assert error.square().mean().sqrt() < 0.9 * spread
-    assert 0.8 < ((error / found["std"]).abs() < 2).double().mean() < 1
-    for score in found["scores"].values():  # of the targets' own spread: about -1.4 a unit of it
+    assert 0.8 < ((error / names["std"]).abs() < 2).double().mean() < 1
+    for score in names["scores"].values():  # of the targets' own spread: about -1.4 a unit of it
         assert -1.35 < score + spread.log() < -0.8
 
 

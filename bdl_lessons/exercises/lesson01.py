@@ -52,7 +52,7 @@ def undo_double_scaling(probs: Tensor, p_drop: float, n_layers: int) -> Tensor:
 _normal = normals(1)
 _W = _normal(10)
 _X = _normal(10)
-_SETTINGS = ((0.2, 40.3), (0.6, 17.6), (0.3, 90.5))  # a p_drop, and how many masks it takes
+_SETTINGS = ((0.2, 40.3), (0.6, 17.6), (0.3, 90.5))  # p_drop, and the number of masks it takes
 _GROUP = torch.tensor([0, 1, 0, 2, 1])
 _MIXED = torch.tensor(  # weights and inputs whose products have both signs within a group
     [[1.0, -0.5, 2.0, 0.7, -1.2], [0.5, 1.5, -1.0, 0.8, 0.9]], dtype=torch.float64
@@ -64,48 +64,75 @@ _LAYERS = (_normal(8, 6), _normal(8, 8), _normal(3, 8))
 def _std_of_mean(n_masks: int, p_drop: float) -> float:
     """Measured standard deviation of the mean over ``n_masks`` masks, from 4000 such means."""
     masks = all_masks(10)
+    probs = mask_probs(masks, p_drop)
+    outputs = masks * _X @ _W / (1 - p_drop)
     generator = torch.Generator().manual_seed(3)
-    drawn = mask_probs(masks, p_drop).multinomial(4000 * n_masks, True, generator=generator)
-    return float((masks * _X @ _W / (1 - p_drop))[drawn].view(4000, n_masks).mean(1).std())
+    drawn = probs.multinomial(4000 * n_masks, replacement=True, generator=generator)
+    means = outputs[drawn].view(4000, n_masks).mean(1)
+    return float(means.std())
+
+
+def _masks(answer, p_drop: float, n_masks: float) -> int:
+    """The answer for the tolerance that ``n_masks`` masks meet exactly."""
+    return answer(_W, _X, p_drop, _tolerance(n_masks, p_drop))
 
 
 def _meets(answer, p_drop: float, n_right: float) -> bool:
     """Whether that many masks are measured to give the tolerance: within 6 %, or 5 std. errors."""
-    tolerance = _tolerance(n_right, p_drop)
-    n_masks = int(answer(_W, _X, p_drop, tolerance))
-    return 1 <= n_masks <= 400 and abs(_std_of_mean(n_masks, p_drop) / tolerance - 1) < 0.06
+    n_masks = int(_masks(answer, p_drop, n_right))
+    if not 1 <= n_masks <= 400:
+        return False
+    ratio = _std_of_mean(n_masks, p_drop) / _tolerance(n_right, p_drop)
+    return abs(ratio - 1) < 0.06
 
 
 def _tolerance(n_masks: float, p_drop: float) -> float:
     """The tolerance that so many masks meet exactly; a fraction keeps clear of rounding."""
-    return math.sqrt(p_drop / (1 - p_drop) * float((_W**2 * _X**2).sum()) / n_masks)
+    variance = p_drop / (1 - p_drop) * float((_W**2 * _X**2).sum())
+    return math.sqrt(variance / n_masks)
 
 
-def _kept(answer, p_drop: float = 0.4) -> Tensor:
+def _group_noise(answer, p_drop: float = 0.4) -> Tensor:
     """The answer's output for inputs of ones: the noise itself, ``(6000, 5)``."""
     ones = torch.ones(6000, 5, dtype=torch.float64)
     return answer(ones, _GROUP, p_drop, torch.Generator().manual_seed(7))
 
 
+def _distance_from_scaled_mask(answer) -> Tensor:
+    """Zero where the noise at p_drop = 0.2 is 0 or 1/keep."""
+    noise = _group_noise(answer, 0.2)
+    return noise * (noise - 1 / 0.8)
+
+
+def _differences_within_groups(answer) -> Tensor:
+    """Zero where both units of group 0, and both of group 1, have the same noise."""
+    noise = _group_noise(answer)
+    first_units = noise[:, [0, 1]]
+    second_units = noise[:, [2, 4]]
+    return first_units - second_units
+
+
 def _pattern_frequencies(answer) -> Tensor:
-    """How often each of the 2^3 patterns of kept groups occurs, by the first unit of each group."""
-    kept = (_kept(answer)[:, [0, 1, 3]] != 0).double()
-    return (kept[:, None] == all_masks(3)).all(-1).double().mean(0)
+    """How often each of the 2^3 patterns of groups occurs, by the first unit of each group."""
+    mask = (_group_noise(answer)[:, [0, 1, 3]] != 0).double()
+    is_pattern = (mask[:, None] == all_masks(3)).all(-1)
+    return is_pattern.double().mean(0)
 
 
 def _signature(answer) -> list[float]:
     """What tells the wrong layers apart, however they draw: range, number of patterns, mean."""
-    noise = _kept(answer)
-    patterns = len(noise.unique(dim=0))
-    mean = round(float(noise.mean()), 1) if patterns > 2 else 0
-    return [noise.min(), noise.max(), patterns, mean]
+    noise = _group_noise(answer)
+    n_patterns = len(noise.unique(dim=0))
+    mean = round(float(noise.mean()), 1) if n_patterns > 2 else 0
+    return [noise.min(), noise.max(), n_patterns, mean]
 
 
 def _enumerated_variance(w: Tensor, x: Tensor, group: Tensor, p_drop: float) -> Tensor:
     masks = all_masks(int(group.max()) + 1)
-    outputs = (masks[:, group] * x) @ w / (1 - p_drop)
     probs = mask_probs(masks, p_drop)
-    return probs @ (outputs - probs @ outputs) ** 2
+    outputs = (masks[:, group] * x) @ w / (1 - p_drop)
+    mean = probs @ outputs
+    return probs @ (outputs - mean) ** 2
 
 
 def _relu_network(scale: float, n_layers: int) -> Tensor:
@@ -113,11 +140,14 @@ def _relu_network(scale: float, n_layers: int) -> Tensor:
     h = _INPUTS
     for weight in _LAYERS[:n_layers]:
         h = scale * F.relu(h @ weight.mT)
-    return (0.3 * h @ _LAYERS[-1].mT).softmax(-1)
+    logits = 0.3 * h @ _LAYERS[-1].mT
+    return logits.softmax(-1)
 
 
 def _repaired(answer, p_drop: float, n_layers: int) -> Tensor:
-    return answer(_relu_network(1 - p_drop, n_layers), p_drop, n_layers)
+    """What the answer makes of the probabilities of a network that was scaled twice."""
+    scaled_twice = _relu_network(1 - p_drop, n_layers)
+    return answer(scaled_twice, p_drop, n_layers)
 
 
 EXERCISES = (
@@ -126,7 +156,7 @@ EXERCISES = (
         kind="predict",
         title="predict how many masks you need",
         solution=masks_needed,
-        probe=lambda answer: [answer(_W, _X, p, _tolerance(s, p)) for p, s in _SETTINGS],
+        probe=lambda answer: [_masks(answer, p_drop, n_masks) for p_drop, n_masks in _SETTINGS],
         criteria=(
             Criterion(
                 "in simulations, the mean over so many masks meets the tolerance",
@@ -139,9 +169,7 @@ EXERCISES = (
             Criterion(
                 "it is the smallest such number",
                 agrees(
-                    lambda answer: [
-                        answer(_W, _X, 0.3, _tolerance(s, 0.3)) for s in (6.2, 6.8, 7.2)
-                    ],
+                    lambda answer: [_masks(answer, 0.3, n_masks) for n_masks in (6.2, 6.8, 7.2)],
                     [7, 7, 8],
                 ),
                 advice=(
@@ -151,27 +179,34 @@ EXERCISES = (
             ),
             Criterion(
                 "a generous tolerance still needs one mask",
-                agrees(lambda answer: [answer(_W, _X, rate, 1e3) for rate in (0.0, 0.3)], [1, 1]),
+                agrees(
+                    lambda answer: [answer(_W, _X, p_drop, 1e3) for p_drop in (0.0, 0.3)],
+                    [1, 1],
+                ),
                 advice="if one mask is accurate enough, or all masks are the same, S = 1 is enough",
             ),
         ),
         known_errors=(
             KnownError(
-                lambda *args: math.ceil(math.sqrt(masks_needed(*args))),
+                lambda w, x, p_drop, tolerance: math.ceil(
+                    math.sqrt(masks_needed(w, x, p_drop, tolerance))
+                ),
                 diagnosis=(
                     "the standard deviation of a mean falls with the square root of S, not with S: "
                     "half the tolerance takes four times as many masks."
                 ),
             ),
             KnownError(
-                lambda w, x, rate, tolerance: masks_needed(w, x, rate, tolerance / (1 - rate)),
+                lambda w, x, p_drop, tolerance: masks_needed(
+                    w, x, p_drop, tolerance / (1 - p_drop)
+                ),
                 diagnosis=(
                     "this is (7), the variance of dropout without rescaling, (2). Inverted dropout "
                     "divides by keep, so its variance is larger by 1/keep²."
                 ),
             ),
             KnownError(
-                lambda *args: masks_needed(*args) - 1,
+                lambda w, x, p_drop, tolerance: masks_needed(w, x, p_drop, tolerance) - 1,
                 diagnosis="rounded down: with one mask fewer the tolerance is missed.",
             ),
         ),
@@ -191,18 +226,12 @@ EXERCISES = (
         criteria=(
             Criterion(
                 "the values are 0 and 1/keep times the input",
-                agrees(
-                    lambda answer: (lambda noise: noise * (noise - 1 / 0.8))(_kept(answer, 0.2)),
-                    torch.zeros(6000, 5),
-                ),
+                agrees(_distance_from_scaled_mask, torch.zeros(6000, 5)),
                 advice="on an input of ones at p_drop = 0.2 only 0 and 1.25 can come out",
             ),
             Criterion(
                 "the units of a group are kept or dropped together",
-                agrees(
-                    lambda answer: (lambda n: n[:, [0, 1]] - n[:, [2, 4]])(_kept(answer)),
-                    torch.zeros(6000, 2),
-                ),
+                agrees(_differences_within_groups, torch.zeros(6000, 2)),
                 advice=(
                     "draw one number for each group, and let every unit look up the one of its "
                     "group"
@@ -211,8 +240,10 @@ EXERCISES = (
             Criterion(
                 "all 2³ patterns of three groups occur as often as (4) says",
                 agrees(
-                    _pattern_frequencies, mask_probs(all_masks(3), 0.4), 0.027
-                ),  # 4.5 std. errors
+                    _pattern_frequencies,
+                    mask_probs(all_masks(3), 0.4),
+                    atol=0.027,  # 4.5 standard errors
+                ),
                 advice=(
                     "each example needs a draw of its own for each group, kept with probability "
                     "keep"
@@ -229,42 +260,48 @@ EXERCISES = (
         ),
         known_errors=(
             KnownError(
-                lambda x, group, p_drop, rng: group_dropout(x, torch.arange(5), p_drop, rng),
+                lambda x, group, p_drop, generator: group_dropout(
+                    x, torch.arange(5), p_drop, generator
+                ),
                 diagnosis=(
                     "every unit has a draw of its own: this is ordinary dropout, the groups are "
                     "not used."
                 ),
             ),
             KnownError(
-                lambda x, group, p_drop, rng: group_dropout(x, 0 * group, p_drop, rng),
+                lambda x, group, p_drop, generator: group_dropout(x, 0 * group, p_drop, generator),
                 diagnosis=(
                     "all groups of an example share one draw: an example loses everything or "
                     "nothing."
                 ),
             ),
             KnownError(
-                lambda x, *args: x * group_dropout(torch.ones_like(x[:1]), *args),
+                lambda x, group, p_drop, generator: (
+                    x * group_dropout(torch.ones_like(x[:1]), group, p_drop, generator)
+                ),
                 diagnosis=(
                     "one mask is shared by the whole batch. The mean over many batches is right, "
                     "but in each step every example trains the same sub-network."
                 ),
             ),
             KnownError(
-                lambda x, group, rate, rng: group_dropout(x, group, rate, rng) * (1 - rate),
+                lambda x, group, p_drop, generator: (
+                    (1 - p_drop) * group_dropout(x, group, p_drop, generator)
+                ),
                 diagnosis=(
                     "the division by keep is missing. This is dropout without rescaling, (2), "
                     "which needs weight scaling at prediction."
                 ),
             ),
             KnownError(
-                lambda x, group, p_drop, rng: group_dropout(x, group, 1 - p_drop, rng),
+                lambda x, group, p_drop, generator: group_dropout(x, group, 1 - p_drop, generator),
                 diagnosis=(
                     "p_drop and keep are swapped: this keeps a group with probability p_drop."
                 ),
             ),
             KnownError(
-                lambda x, group, p_drop, rng: group_dropout(
-                    x * p_drop / (1 - p_drop), group, 1 - p_drop, rng
+                lambda x, group, p_drop, generator: group_dropout(
+                    x * p_drop / (1 - p_drop), group, 1 - p_drop, generator
                 ),
                 diagnosis=(
                     "this keeps a group with probability p_drop, although it divides by keep."
@@ -325,14 +362,14 @@ EXERCISES = (
                 ),
             ),
             KnownError(
-                lambda w, x, *args: group_variance(w.abs(), x.abs(), *args),
+                lambda w, x, group, p_drop: group_variance(w.abs(), x.abs(), group, p_drop),
                 diagnosis=(
                     "You added absolute values: within a group, contributions of opposite sign "
                     "cancel."
                 ),
             ),
             KnownError(
-                lambda *args: group_variance(*args) * (1 - args[-1]) ** 2,
+                lambda w, x, group, p_drop: (1 - p_drop) ** 2 * group_variance(w, x, group, p_drop),
                 diagnosis="This is (7) for groups: inverted dropout divides by keep.",
             ),
         ),

@@ -75,11 +75,18 @@ _ROW = torch.tensor([0.45, -0.2, 0.36], dtype=torch.float64)
 
 def _measured_ratio(data_factor: int, keep_before: float, keep_after: float) -> float:
     """The ratio by the package, for a weight decay of 1e-4 and 250 examples before."""
-    before, after = (
-        implied_tau(1e-4, 1.0, n_train, 1 - keep, data_term="mse", scaling="inverted")
-        for n_train, keep in ((250, keep_before), (250 * data_factor, keep_after))
-    )
-    return math.sqrt(before / after)
+
+    def tau(n_train: int, keep: float) -> float:
+        return implied_tau(
+            decay=1e-4,
+            length_scale=1.0,
+            n_train=n_train,
+            p_drop=1 - keep,
+            data_term="mse",
+            scaling="inverted",
+        )
+
+    return math.sqrt(tau(250, keep_before) / tau(250 * data_factor, keep_after))
 
 
 def _step_of_sgd(answer) -> Tensor:
@@ -89,52 +96,86 @@ def _step_of_sgd(answer) -> Tensor:
         h = torch.relu((_X * noise[0]) @ layers[0].mT) * noise[1]
         return F.cross_entropy(h @ layers[1].mT, _LABELS)
 
-    keeps = [1 - p_drop for p_drop in _P_DROPS]
     prior_std = 0.3
+    keeps = [1 - p_drop for p_drop in _P_DROPS]
     stored = [layer.clone().requires_grad_() for layer in _LAYERS]
-    inverted = [mask / keep for mask, keep in zip(_MASKS, keeps, strict=True)]
-    steps = torch.autograd.grad(cross_entropy(stored, inverted), stored)
-    thetas = [layer / keep for layer, keep in zip(stored, keeps, strict=True)]
-    kl = sum(k * (t**2).sum() / (2 * prior_std**2) for k, t in zip(keeps, thetas, strict=True))
-    wanted = torch.autograd.grad(cross_entropy(thetas, _MASKS) + kl / len(_X), stored)
+
+    inverted_masks = [mask / keep for mask, keep in zip(_MASKS, keeps, strict=True)]
+    loss_gradients = torch.autograd.grad(cross_entropy(stored, inverted_masks), stored)
     decays = answer(prior_std, len(_X), _P_DROPS)
-    parts = zip(steps, decays, _LAYERS, wanted, strict=True)
-    return torch.cat([(step + decay * V - want).flatten() for step, decay, V, want in parts])
+
+    thetas = [layer / keep for layer, keep in zip(stored, keeps, strict=True)]
+    weighted = zip(keeps, thetas, strict=True)
+    kl = sum(keep * (theta**2).sum() / (2 * prior_std**2) for keep, theta in weighted)
+    elbo_gradients = torch.autograd.grad(cross_entropy(thetas, _MASKS) + kl / len(_X), stored)
+
+    differences = [
+        loss_gradient + decay * layer - elbo_gradient
+        for loss_gradient, decay, layer, elbo_gradient in zip(
+            loss_gradients, decays, _LAYERS, elbo_gradients, strict=True
+        )
+    ]
+    return torch.cat([difference.flatten() for difference in differences])
 
 
-def _estimate(answer, p_drop, sigma, row: Tensor = _ROW, length_scale=3.5, n=1000) -> Tensor:
-    return answer(row, p_drop, sigma, length_scale, n, torch.Generator().manual_seed(11))
+def _ratio_of_decays(answer) -> float:
+    """The decay at keep = 1/4 over that at keep = 1."""
+    undropped, dropped = answer(1.0, 9, [0.0, 0.75])
+    return dropped / undropped
+
+
+def _estimate(
+    answer,
+    p_drop: float,
+    sigma: float,
+    row: Tensor = _ROW,
+    length_scale: float = 3.5,
+    n_samples: int = 1000,
+) -> Tensor:
+    generator = torch.Generator().manual_seed(11)
+    return answer(row, p_drop, sigma, length_scale, n_samples, generator)
 
 
 def _estimates(answer) -> list[Tensor]:
     """Three settings in which the known errors differ: apart, overlapping, a wide prior."""
-    return [
-        _estimate(answer, 0.2, 0.003, n=16_000),
-        _estimate(answer, 0.6, 0.15, 0.7 * _ROW, n=16_000),
-        _estimate(answer, 0.3, 0.04, length_scale=0.8, n=16_000),
-    ]
+    apart = _estimate(answer, 0.2, 0.003, n_samples=16_000)
+    overlapping = _estimate(answer, 0.6, 0.15, row=0.7 * _ROW, n_samples=16_000)
+    wide_prior = _estimate(answer, 0.3, 0.04, length_scale=0.8, n_samples=16_000)
+    return [apart, overlapping, wide_prior]
 
 
 def _separated(p_drop: float, sigma: float, row: Tensor = _ROW) -> Tensor:
-    return mixture_kl(*dropout_mixture(row[:, None], p_drop), sigma**2, 3.5**-2)
+    """Formula (25) for the length scale 3.5."""
+    probs, means = dropout_mixture(row[:, None], p_drop)
+    return mixture_kl(probs, means, var=sigma**2, prior_var=3.5**-2)
 
 
-def _own_spike(row, p_drop, sigma, length_scale, *_) -> Tensor:
+def _kl_with_drawn_spike(row, p_drop, sigma, length_scale, n_samples, generator) -> Tensor:
     """With log q(w) replaced by the log density of the spike that w was drawn from, exactly."""
     second_moment = (1 - p_drop) * row @ row + len(row) * sigma**2
-    return length_scale**2 / 2 * second_moment - len(row) * (0.5 + math.log(sigma * length_scale))
+    constants = len(row) * (0.5 + math.log(sigma * length_scale))
+    return length_scale**2 / 2 * second_moment - constants
 
 
 def _entropy(p_drop: float) -> float:
-    return -p_drop * math.log(p_drop) - (1 - p_drop) * math.log(1 - p_drop)
+    keep = 1 - p_drop
+    return -p_drop * math.log(p_drop) - keep * math.log(keep)
 
 
 def _loss_differences(answer) -> Tensor:
     """What the data and the KL change in the loss; constants drop out."""
-    start = answer(_Y, _Y, 0 * _KL, 0.2, 60)
-    return torch.stack(
-        [answer(_OUTPUT, _Y, 0 * _KL, 0.2, 60) - start, answer(_Y, _Y, _KL, 0.2, 60) - start]
-    )
+    tau = 0.2
+    n_train = 60
+    perfect = answer(_Y, _Y, 0 * _KL, tau, n_train)
+    with_errors = answer(_OUTPUT, _Y, 0 * _KL, tau, n_train)
+    with_kl = answer(_Y, _Y, _KL, tau, n_train)
+    return torch.stack([with_errors - perfect, with_kl - perfect])
+
+
+def _sum_over_minibatches(answer) -> Tensor:
+    """The losses of three minibatches of two examples, added."""
+    minibatches = zip(_OUTPUT.split(2), _Y.split(2), strict=True)
+    return sum(answer(output, y, _KL, 2.0, 6) for output, y in minibatches)
 
 
 EXERCISES = (
@@ -163,7 +204,8 @@ EXERCISES = (
             Criterion(
                 "both at once, as measured",
                 agrees(
-                    lambda answer: answer(9, 0.5, 0.8), lambda answer: _measured_ratio(9, 0.5, 0.8)
+                    lambda answer: answer(9, 0.5, 0.8),
+                    lambda answer: _measured_ratio(9, 0.5, 0.8),
                 ),
                 advice="put both changes into (21)",
             ),
@@ -175,28 +217,32 @@ EXERCISES = (
         ),
         known_errors=(
             KnownError(
-                lambda data_factor, before, after: data_factor * after / before,
+                lambda data_factor, keep_before, keep_after: data_factor * keep_after / keep_before,
                 diagnosis=(
                     "this is the factor of the variance 1/tau. A standard deviation is its square "
                     "root."
                 ),
             ),
             KnownError(
-                lambda *change: 1 / noise_ratio(*change),
+                lambda data_factor, keep_before, keep_after: (
+                    1 / noise_ratio(data_factor, keep_before, keep_after)
+                ),
                 diagnosis=(
                     "the other way round: N and keep stand below the line in tau, so the noise "
                     "grows with both."
                 ),
             ),
             KnownError(
-                lambda data_factor, before, after: math.sqrt(data_factor * before / after),
+                lambda data_factor, keep_before, keep_after: math.sqrt(
+                    data_factor * keep_before / keep_after
+                ),
                 diagnosis=(
                     "keep is on the wrong side. That is right for masks of 0 and 1; nn.Dropout "
                     "stores keep · Theta."
                 ),
             ),
             KnownError(
-                lambda data_factor, before, after: math.sqrt(data_factor),
+                lambda data_factor, keep_before, keep_after: math.sqrt(data_factor),
                 diagnosis="keep changed as well, and it stands in tau.",
             ),
         ),
@@ -236,12 +282,7 @@ EXERCISES = (
             ),
             Criterion(
                 "more dropout, more decay on the stored weights",
-                agrees(
-                    lambda answer: (lambda decays: decays[1] / decays[0])(
-                        answer(1.0, 9, [0.0, 0.75])
-                    ),
-                    4.0,
-                ),
+                agrees(_ratio_of_decays, 4.0),
                 advice="keep ||Theta||² is ||V||² / keep for the stored weights V = keep · Theta",
             ),
         ),
@@ -256,7 +297,9 @@ EXERCISES = (
                 ),
             ),
             KnownError(
-                lambda *plan: [decay / 2 for decay in layer_decays(*plan)],
+                lambda prior_std, n_train, p_drops: [
+                    decay / 2 for decay in layer_decays(prior_std, n_train, p_drops)
+                ],
                 diagnosis=(
                     "this is lambda. weight_decay is 2 lambda, because the gradient of lambda "
                     "||V||² is 2 lambda V."
@@ -296,16 +339,18 @@ EXERCISES = (
         criteria=(
             Criterion(
                 "spikes apart: it is formula (25)",
-                agrees(  # 5 standard errors, here and below
-                    lambda answer: _estimate(answer, 0.2, 0.001), _separated(0.2, 0.001), atol=0.305
+                agrees(
+                    lambda answer: _estimate(answer, 0.2, 0.001),
+                    _separated(0.2, 0.001),
+                    atol=0.305,  # 5 standard errors, here and below
                 ),
                 advice="compare your terms with (25), which is exact here: which of them differs?",
             ),
             Criterion(
                 "spikes on each other: one Gaussian, so (25) lacks H(p_drop)",
                 agrees(
-                    lambda answer: _estimate(answer, 0.5, 0.1, 0.001 * _ROW),
-                    _separated(0.5, 0.1, 0.001 * _ROW) + _entropy(0.5),
+                    lambda answer: _estimate(answer, 0.5, 0.1, row=0.001 * _ROW),
+                    _separated(0.5, 0.1, row=0.001 * _ROW) + _entropy(0.5),
                     atol=0.17,
                 ),
                 advice=(
@@ -316,8 +361,8 @@ EXERCISES = (
             Criterion(
                 "spikes that overlap in part: what quadrature gives",
                 agrees(
-                    lambda answer: _estimate(answer, 0.5, 0.2, _ROW[:1]),
-                    float(exact_kl(0.45, 0.5, 3.5, 0.2)),
+                    lambda answer: _estimate(answer, 0.5, 0.2, row=_ROW[:1]),
+                    float(exact_kl(theta=0.45, p_drop=0.5, length_scale=3.5, sigma=0.2)),
                     atol=0.14,
                 ),
                 advice="plot your log q(w) for one weight: does exp(log q) integrate to 1?",
@@ -325,49 +370,57 @@ EXERCISES = (
         ),
         known_errors=(
             KnownError(
-                lambda row, *others: sum(kl_monte_carlo(w, *others) for w in row.split(1)),
+                lambda row, p_drop, sigma, length_scale, n_samples, generator: sum(
+                    kl_monte_carlo(entry, p_drop, sigma, length_scale, n_samples, generator)
+                    for entry in row.split(1)
+                ),
                 diagnosis=(
                     "every entry has a coin of its own. A dropped unit takes its whole row along: "
                     "one coin for each draw."
                 ),
             ),
             KnownError(
-                _own_spike,
+                _kl_with_drawn_spike,
                 diagnosis=(
                     "this is the density of the spike that w was drawn from, without its "
                     "probability. q(w) is the sum over both spikes."
                 ),
             ),
             KnownError(
-                lambda *inputs: -kl_monte_carlo(*inputs),
+                lambda row, p_drop, sigma, length_scale, n_samples, generator: (
+                    -kl_monte_carlo(row, p_drop, sigma, length_scale, n_samples, generator)
+                ),
                 diagnosis="the sign: KL(q || p) averages log q - log p.",
             ),
             KnownError(
-                lambda row, p_drop, sigma, length_scale, *others: kl_monte_carlo(
-                    row, p_drop, sigma, 1 / length_scale, *others
+                lambda row, p_drop, sigma, length_scale, n_samples, generator: kl_monte_carlo(
+                    row, p_drop, sigma, 1 / length_scale, n_samples, generator
                 ),
                 diagnosis="the prior has standard deviation 1 / length_scale.",
             ),
             KnownError(
-                lambda row, p_drop, *others: kl_monte_carlo(row, 1 - p_drop, *others),
+                lambda row, p_drop, sigma, length_scale, n_samples, generator: kl_monte_carlo(
+                    row, 1 - p_drop, sigma, length_scale, n_samples, generator
+                ),
                 diagnosis="p_drop and keep are swapped.",
             ),
             KnownError(
-                lambda row, p_drop, sigma, *others: (
-                    kl_monte_carlo(row, p_drop, sigma, *others) + len(row) * math.log(sigma)
+                lambda row, p_drop, sigma, length_scale, n_samples, generator: (
+                    kl_monte_carlo(row, p_drop, sigma, length_scale, n_samples, generator)
+                    + len(row) * math.log(sigma)
                 ),
                 diagnosis="log N(w; m, sigma²) contains -log sigma for each entry of w.",
             ),
             KnownError(
-                lambda row, p_drop, sigma, length_scale, *others: (
-                    kl_monte_carlo(row, p_drop, sigma, length_scale, *others)
+                lambda row, p_drop, sigma, length_scale, n_samples, generator: (
+                    kl_monte_carlo(row, p_drop, sigma, length_scale, n_samples, generator)
                     + len(row) * math.log(length_scale)
                 ),
                 diagnosis="log p(w) contains +log length_scale for each entry of w.",
             ),
             KnownError(
-                lambda row, p_drop, sigma, length_scale, *others: (
-                    kl_monte_carlo(row, p_drop, sigma, length_scale, *others)
+                lambda row, p_drop, sigma, length_scale, n_samples, generator: (
+                    kl_monte_carlo(row, p_drop, sigma, length_scale, n_samples, generator)
                     + len(row) * math.log(sigma * length_scale)
                 ),
                 diagnosis=(
@@ -395,7 +448,8 @@ EXERCISES = (
             Criterion(
                 "the data term is half the squared error, summed over outputs",
                 agrees(
-                    lambda answer: _loss_differences(answer)[0], (_Y - _OUTPUT).square().sum() / 12
+                    lambda answer: _loss_differences(answer)[0],
+                    (_Y - _OUTPUT).square().sum() / 12,
                 ),
                 advice=(
                     "compare with the first term of (19): its factor, what is summed, what is "
@@ -410,9 +464,7 @@ EXERCISES = (
             Criterion(
                 "the losses of all minibatches average to that of the training set",
                 agrees(
-                    lambda answer: sum(
-                        answer(_OUTPUT[i : i + 2], _Y[i : i + 2], _KL, 2.0, 6) for i in (0, 2, 4)
-                    ),
+                    _sum_over_minibatches,
                     lambda answer: 3 * answer(_OUTPUT, _Y, _KL, 2.0, 6),
                 ),
                 advice=(

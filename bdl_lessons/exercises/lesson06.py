@@ -15,7 +15,8 @@ def variance_ratios() -> list[float]:
 
     The loss of example n is w + e_n with w ~ N(0, 1) from the weights, e_n ~ N(0, 9).
     """
-    var, cov = 10.0, 1.0
+    var = 10.0
+    cov = 1.0
     return [(var + (batch_size - 1) * cov) / var for batch_size in (1, 10, 1000)]
 
 
@@ -34,11 +35,13 @@ def flipout(x: Tensor, mu: Tensor, sigma: Tensor, generator: Generator) -> Tenso
 
     ``x`` is ``(B, K)``, ``mu`` and ``sigma`` are ``(K, Q)``.
     """
-    draw = {"generator": generator, "device": x.device}
-    noise = sigma * torch.randn(mu.shape, **draw).to(x)
-    flip_in = 2 * torch.randint(2, x.shape, **draw).to(x) - 1
-    flip_out = 2 * torch.randint(2, (len(x), mu.shape[1]), **draw).to(x) - 1
-    return x @ mu + (x * flip_in) @ noise * flip_out
+    shape_out = (len(x), mu.shape[1])
+    noise = sigma * torch.randn(mu.shape, generator=generator, device=x.device).to(x)
+    bits_in = torch.randint(2, x.shape, generator=generator, device=x.device).to(x)
+    bits_out = torch.randint(2, shape_out, generator=generator, device=x.device).to(x)
+    flip_in = 2 * bits_in - 1
+    flip_out = 2 * bits_out - 1
+    return x @ mu + ((x * flip_in) @ noise) * flip_out
 
 
 def noisy_layer(
@@ -56,68 +59,112 @@ def noisy_layer(
 _normal = normals(6)
 _MU = _normal(3, 20)
 _SIGMA = (1 + 0.3 * _normal(3, 20)).exp()
-_BIAS = (_normal(20), (1.2 + 0.3 * _normal(20)).exp())
+_BIAS_MU = _normal(20)
+_BIAS_SIGMA = (1.2 + 0.3 * _normal(20)).exp()
 _X = torch.tensor([[1.0, 3.0, 0.5], [0.0, 0.5, 0.3], [1.0, 3.0, 0.5]], dtype=torch.float64)
 
 
 @cache
 def _measured_ratios() -> list[float]:
     """Of 4000 simulated minibatches of each size."""
-    examples = [3 * _normal(4000, size) for size in (1, 10, 1000)]
-    variances = [
-        [(_normal(4000, shape) + e).mean(1).var() for shape in (1, e.shape[1])] for e in examples
-    ]
-    return [float(shared / own) for shared, own in variances]
+    errors = [3 * _normal(4000, batch_size) for batch_size in (1, 10, 1000)]
+    return [_measured_ratio(errors_of_size) for errors_of_size in errors]
+
+
+def _measured_ratio(errors: Tensor) -> float:
+    """Var(one draw of w for all) / Var(a draw for each), of the means over e_n ``(4000, B)``."""
+    with_one_draw = _normal(4000, 1) + errors
+    with_a_draw_each = _normal(*errors.shape) + errors
+    return float(with_one_draw.mean(1).var() / with_a_draw_each.mean(1).var())
 
 
 @cache
 def _measured_variances() -> Tensor:
     """Of 100,000 simulated estimates for K = 4, B = 2: one draw, a draw for each, signs."""
-    own = _normal(100_000, 2, 4)
-    one = _normal(100_000, 1, 4)
-    flipped = one * _normal(100_000, 2, 4).sign()
-    return torch.stack([(e.sum(-1) * e[..., 0]).mean(1).var() for e in (one, own, flipped)])
+    a_draw_each = _normal(100_000, 2, 4)
+    one_draw = _normal(100_000, 1, 4)
+    flipped = one_draw * _normal(100_000, 2, 4).sign()
+    return torch.stack(
+        [
+            _estimates_of_derivative(one_draw).var(),
+            _estimates_of_derivative(a_draw_each).var(),
+            _estimates_of_derivative(flipped).var(),
+        ]
+    )
 
 
-def _noise(layer, *bias: Tensor, x: Tensor = _X) -> Tensor:
+def _estimates_of_derivative(noise: Tensor) -> Tensor:
+    """Means over the minibatch, for noise ``(S, B, K)`` of the weights."""
+    error = noise.sum(-1)
+    return (error * noise[..., 0]).mean(1)
+
+
+def _noise(layer, x: Tensor = _X) -> Tensor:
     """Activations of 200 minibatches less their means, over their standard deviations."""
     generator = Generator().manual_seed(3)
-    draws = torch.stack([layer(x, _MU, _SIGMA, *bias, generator) for _ in range(200)])
-    mean, std = bias or (0, 0)
-    return (draws - x @ _MU - mean) / (x**2 @ _SIGMA**2 + std**2).sqrt()
+    draws = torch.stack([layer(x, _MU, _SIGMA, generator) for _ in range(200)])
+    return (draws - x @ _MU) / (x**2 @ _SIGMA**2).sqrt()
+
+
+def _noise_with_bias(layer, x: Tensor = _X) -> Tensor:
+    """The same for a layer with a noisy bias."""
+    generator = Generator().manual_seed(3)
+    draws = torch.stack(
+        [layer(x, _MU, _SIGMA, _BIAS_MU, _BIAS_SIGMA, generator) for _ in range(200)]
+    )
+    return (draws - x @ _MU - _BIAS_MU) / (x**2 @ _SIGMA**2 + _BIAS_SIGMA**2).sqrt()
 
 
 def _standard(noise: Tensor) -> bool:
     """Whether every mean is 0 and the variance of every example is 1, to 5 standard errors."""
-    means = noise.mean(0).abs().max()
+    means = noise.mean(0)
     variances = noise.var((0, 2))
-    return (
-        float(means) < 5 / 200**0.5 and float((variances - 1).abs().max()) < 5 * (2 / 4000) ** 0.5
-    )
+    error_of_mean = 1 / 200**0.5
+    error_of_variance = (2 / 4000) ** 0.5
+    mean_is_0 = float(means.abs().max()) < 5 * error_of_mean
+    variance_is_1 = float((variances - 1).abs().max()) < 5 * error_of_variance
+    return mean_is_0 and variance_is_1
 
 
 def _uncorrelated(noise: Tensor) -> bool:
-    """Whether neither the examples of a minibatch nor the units of an example go together."""
-    examples, units = (torch.corrcoef(noise.movedim(axis, 0).flatten(1)) for axis in (1, 2))
-    return all(
-        float((c - torch.eye(len(c))).abs().max()) < 5 * (len(c) / noise.numel()) ** 0.5
-        for c in (examples, units)
-    )
+    """Whether neither the examples of a minibatch nor the units of an example are correlated."""
+    for axis in (1, 2):
+        series = noise.movedim(axis, 0).flatten(1)
+        correlations = torch.corrcoef(series) - torch.eye(len(series))
+        if float(correlations.abs().max()) >= 5 / series.shape[1] ** 0.5:
+            return False
+    return True
 
 
 def _flips(layer, n_in: int, n_out: int) -> Tensor:
     """The noise of 60 examples of ones, to 6 digits, ``(60, n_out)``."""
-    ones, sigma = (torch.ones(shape, dtype=torch.float64) for shape in ((60, n_in), (n_in, n_out)))
-    return layer(ones, 0 * sigma, sigma, Generator().manual_seed(5)).round(decimals=6)
+    x = torch.ones(60, n_in, dtype=torch.float64)
+    sigma = torch.ones(n_in, n_out, dtype=torch.float64)
+    noise = layer(x, 0 * sigma, sigma, Generator().manual_seed(5))
+    return noise.round(decimals=6)
 
 
-def _traits(layer, *bias: Tensor) -> list[float]:
+def _traits(noise: Tensor) -> list[float]:
     """What tells wrong layers apart, however they draw: means, variances, correlation."""
-    noise = _noise(layer, *bias)
-    correlation = torch.corrcoef(noise[:, 1:].movedim(1, 0).flatten(1))[0, 1]
-    shared = float(correlation > 0.1) + float(correlation > 0.95)
-    mean = float(noise.mean(0).abs().max() > 0.5)
-    return [mean, *noise.var((0, 2)).mul(2).round().tolist(), shared]
+    second_and_third_example = noise[:, 1:].movedim(1, 0).flatten(1)
+    correlation = torch.corrcoef(second_and_third_example)[0, 1]
+    size_of_correlation = float(correlation > 0.1) + float(correlation > 0.95)
+    has_mean = float(noise.mean(0).abs().max() > 0.5)
+    variances_in_halves = noise.var((0, 2)).mul(2).round()
+    return [has_mean, *variances_in_halves.tolist(), size_of_correlation]
+
+
+def _traits_of_flips(answer) -> list[float]:
+    """The traits of the noise, and the number of its values with a single weight."""
+    traits = _traits(_noise(answer))
+    n_values = len(_flips(answer, 1, 1).unique())
+    return [*traits, float(n_values)]
+
+
+def _noisy_layer_with_added_stds(x, mu, sigma, bias_mu, bias_sigma, generator) -> Tensor:
+    mean = x @ mu + bias_mu
+    std = (x**2 @ sigma**2).sqrt() + bias_sigma
+    return mean + std * torch.randn(mean.shape, generator=generator)
 
 
 EXERCISES = (
@@ -152,8 +199,8 @@ EXERCISES = (
             Criterion(
                 "4000 simulated minibatches of each size agree",
                 lambda answer: all(
-                    abs(guess / found - 1) < 0.14
-                    for guess, found in zip(answer(), _measured_ratios(), strict=True)
+                    abs(predicted / measured - 1) < 0.14
+                    for predicted, measured in zip(answer(), _measured_ratios(), strict=True)
                 ),
                 advice=(
                     "draw w once or B times, add 3 · randn, average over the minibatch, and take "
@@ -276,7 +323,7 @@ EXERCISES = (
         title="decorrelate by random signs",
         kind="extend",
         solution=flipout,
-        probe=lambda answer: [*_traits(answer), float(len(_flips(answer, 1, 1).unique()))],
+        probe=_traits_of_flips,
         criteria=(
             Criterion(
                 "every activation has mean γ and variance δ",
@@ -317,14 +364,18 @@ EXERCISES = (
         ),
         known_errors=(
             KnownError(
-                lambda x, mu, sigma, rng: x @ (mu + sigma * torch.randn(mu.shape, generator=rng)),
+                lambda x, mu, sigma, generator: (
+                    x @ (mu + sigma * torch.randn(mu.shape, generator=generator))
+                ),
                 diagnosis=(
                     "all examples have the same noise: one draw of the weights for the minibatch, "
                     "which no example flips on its own."
                 ),
             ),
             KnownError(
-                lambda x, mu, sigma, rng: noisy_layer(x, mu, sigma, mu[0] * 0, mu[0] * 0, rng),
+                lambda x, mu, sigma, generator: noisy_layer(
+                    x, mu, sigma, bias_mu=0 * mu[0], bias_sigma=0 * mu[0], generator=generator
+                ),
                 diagnosis=(
                     "the size of the noise differs between examples, as in the local "
                     "reparameterization trick. Flipout draws one noise matrix and changes its "
@@ -332,7 +383,7 @@ EXERCISES = (
                 ),
             ),
             KnownError(
-                lambda x, mu, sigma, rng: flipout(x, 0 * mu, sigma, rng),
+                lambda x, mu, sigma, generator: flipout(x, 0 * mu, sigma, generator),
                 diagnosis=(
                     "the mean x @ mu is lost. Only the noise is flipped; the mean is added to it."
                 ),
@@ -349,11 +400,11 @@ EXERCISES = (
         title="a bias that brings the covariance back",
         kind="debug",
         solution=noisy_layer,
-        probe=lambda answer: _traits(answer, *_BIAS),
+        probe=lambda answer: _traits(_noise_with_bias(answer)),
         criteria=(
             Criterion(
                 "no two activations of a minibatch are correlated",
-                lambda answer: _uncorrelated(_noise(answer, *_BIAS)),
+                lambda answer: _uncorrelated(_noise_with_bias(answer)),
                 advice=(
                     "which random numbers do several examples share, or several units of one "
                     "example?"
@@ -361,7 +412,7 @@ EXERCISES = (
             ),
             Criterion(
                 "mean and variance of each activation are right",
-                lambda answer: _standard(_noise(answer, *_BIAS)),
+                lambda answer: _standard(_noise_with_bias(answer)),
                 advice=(
                     "a bias is the weight of an input that is always 1, and variances of "
                     "independent terms add"
@@ -369,15 +420,15 @@ EXERCISES = (
             ),
             Criterion(
                 "an input of zeros still has the noise of the bias",
-                lambda answer: _standard(_noise(answer, *_BIAS, x=0 * _X)),
+                lambda answer: _standard(_noise_with_bias(answer, x=0 * _X)),
                 advice="where x = 0 the weights add nothing, and the bias is left",
             ),
         ),
         known_errors=(
             KnownError(
-                lambda x, mu, sigma, bias_mu, bias_sigma, rng: (
-                    noisy_layer(x, mu, sigma, bias_mu, 0 * bias_sigma, rng)
-                    + bias_sigma * torch.randn(len(bias_mu), generator=rng)
+                lambda x, mu, sigma, bias_mu, bias_sigma, generator: (
+                    noisy_layer(x, mu, sigma, bias_mu, 0 * bias_sigma, generator)
+                    + bias_sigma * torch.randn(len(bias_mu), generator=generator)
                 ),
                 diagnosis=(
                     "this is still the bug: the noise of the bias has the shape (Q,), so all "
@@ -385,8 +436,8 @@ EXERCISES = (
                 ),
             ),
             KnownError(
-                lambda x, mu, sigma, bias_mu, bias_sigma, rng: noisy_layer(
-                    x, mu, sigma, bias_mu, 0 * bias_sigma, rng
+                lambda x, mu, sigma, bias_mu, bias_sigma, generator: noisy_layer(
+                    x, mu, sigma, bias_mu, 0 * bias_sigma, generator
                 ),
                 diagnosis=(
                     "the covariance is gone, and so is the noise of the bias: its posterior has a "
@@ -394,12 +445,7 @@ EXERCISES = (
                 ),
             ),
             KnownError(
-                lambda x, mu, sigma, bias_mu, bias_sigma, rng: (
-                    x @ mu
-                    + bias_mu
-                    + ((x**2 @ sigma**2).sqrt() + bias_sigma)
-                    * torch.randn(len(x), len(bias_mu), generator=rng)
-                ),
+                _noisy_layer_with_added_stds,
                 diagnosis=(
                     "standard deviations were added. Variances of independent terms add; take the "
                     "root of their sum."

@@ -77,34 +77,47 @@ def _counted_share(threshold: float) -> float:
         total = mu**2 + sigma2
         mu = w_hat * total / (1 + total)
         sigma2 = total / (1 + total)
-    return float(((sigma2 / mu**2).log() < threshold).double().mean())
+    log_alpha = (sigma2 / mu**2).log()
+    return float((log_alpha < threshold).double().mean())
 
 
 @functools.cache
 def _descended() -> Tensor:
     """``log_sigma2`` after gradient descent on the KL (10) in small steps."""
-    mu, log_sigma2 = _START, _START_LOG_SIGMA2
+    mu = _START
+    log_sigma2 = _START_LOG_SIGMA2
     for _ in range(40_000):
-        sigma2 = log_sigma2.exp()
-        total = mu**2 + sigma2
-        mu, log_sigma2 = mu - 2e-3 * mu / total, log_sigma2 + 1e-3 * mu**2 / total
+        total = mu**2 + log_sigma2.exp()
+        step_of_mu = -2e-3 * mu / total
+        step_of_log_sigma2 = 1e-3 * mu**2 / total
+        mu = mu + step_of_mu
+        log_sigma2 = log_sigma2 + step_of_log_sigma2
     return log_sigma2
 
 
-def _slope(answer, mu: float) -> Tensor:
+def _value_and_slope(answer, mu: float) -> Tensor:
+    """log alpha ``(2,)`` in float32 at log_sigma2 = -2, and its derivative by ``mu``."""
     mu = torch.tensor([mu], dtype=torch.float32, requires_grad=True)
     value = answer(mu, torch.tensor([-2.0])).sum()
-    (gradient,) = torch.autograd.grad(value, mu)
-    return torch.stack([value.detach(), gradient[0]])
+    (slope,) = torch.autograd.grad(value, mu)
+    return torch.stack([value.detach(), slope[0]])
+
+
+def _ordinary_and_small_means(answer) -> Tensor:
+    """log alpha ``(8,)`` of ordinary means, and of two small ones in float32, to two digits."""
+    ordinary = answer(_MU, _LOG_SIGMA2)
+    small = answer(_SMALL, _SMALL_LOG_SIGMA2).double().round(decimals=2)
+    return torch.cat([ordinary, small])
 
 
 def _layer(answer, n_in: int = 3, n_out: int = 4) -> WeightNoise:
+    """The answer's layer with means and variances drawn at random."""
     layer = answer(n_in, n_out).double()
-    g = torch.Generator().manual_seed(9)
+    generator = torch.Generator().manual_seed(9)
     with torch.no_grad():
-        layer.mu.copy_(torch.randn(n_out, n_in, generator=g))
+        layer.mu.copy_(torch.randn(n_out, n_in, generator=generator))
         (log_sigma2,) = _noise_parameters(layer)
-        log_sigma2.copy_(torch.randn(log_sigma2.shape, generator=g))
+        log_sigma2.copy_(torch.randn(log_sigma2.shape, generator=generator))
     return layer
 
 
@@ -120,15 +133,26 @@ def _var(answer) -> Tensor:
 
 def _kl_and_var(answer) -> Tensor:
     """The KL and the variances in one vector: what tells two layers apart."""
-    return torch.cat([_layer(answer).kl().reshape(-1), _var(answer).flatten()]).detach()
+    kl = _layer(answer).kl().reshape(-1)
+    return torch.cat([kl, _var(answer).flatten()]).detach()
+
+
+def _has_a_variance_for_each_input(answer) -> bool:
+    """Whether the variances are equal along the outputs, and differ along the inputs."""
+    var = _var(answer)
+    first_output = var[:1]
+    are_equal_along_outputs = close(var, first_output.expand(len(var), 3))
+    return are_equal_along_outputs and len({*first_output[0].tolist()}) == 3
 
 
 def _correlation(answer) -> float:
     """The largest correlation of two outputs of one example, over 20,000 draws."""
     layer = _layer(answer)
-    g = torch.Generator().manual_seed(4)
-    outputs = layer(torch.ones(20_000, 3, dtype=torch.float64), "per_example", g)
-    return float((torch.corrcoef(outputs.detach().T) - torch.eye(4)).abs().max())
+    generator = torch.Generator().manual_seed(4)
+    x = torch.ones(20_000, 3, dtype=torch.float64)
+    outputs = layer(x, "per_example", generator).detach()
+    correlations = torch.corrcoef(outputs.T) - torch.eye(4)
+    return float(correlations.abs().max())
 
 
 def _kl_gradients(layer: WeightNoise) -> list[Tensor]:
@@ -142,12 +166,16 @@ def _shared_prior_kl(layer: WeightNoise) -> Tensor:
     mu = layer.mu.detach()
     var = layer.weight_var().detach()
     prior_var = (mu**2 + var).mean(0)
-    columns = zip(mu.T, var.expand_as(mu).T, prior_var, strict=True)
-    return sum(gaussian_kl(m, v, 0.0, p.item()) for m, v, p in columns)
+    return sum(
+        gaussian_kl(mu_of_input, var_of_input, mean_p=0.0, var_p=prior_var_of_input.item())
+        for mu_of_input, var_of_input, prior_var_of_input in zip(
+            mu.T, var.expand_as(mu).T, prior_var, strict=True
+        )
+    )
 
 
 def _wrong_layer(wrong_kl, shape=lambda n_in, n_out: (1, n_in), expanded: bool = True):
-    """``input_relevance`` with another KL, or other variances."""
+    """``input_relevance`` with another KL, variances of another shape, or not repeated."""
 
     def answer(n_in: int, n_out: int) -> WeightNoise:
         class Wrong(WeightNoise):
@@ -160,32 +188,38 @@ def _wrong_layer(wrong_kl, shape=lambda n_in, n_out: (1, n_in), expanded: bool =
                 return var.expand_as(self.mu) if expanded else var
 
             def kl(self) -> Tensor:
-                return wrong_kl(self, self.mu)
+                return wrong_kl(self)
 
         return Wrong(nn.Linear(n_in, n_out))
 
     return answer
 
 
-def _kl_right(noise, mu: Tensor) -> Tensor:
-    return len(mu) * _kl_per_input(noise, mu)
+def _kl_right(layer: WeightNoise) -> Tensor:
+    n_out = len(layer.mu)
+    return n_out * _kl_without_n_out(layer)
 
 
-def _kl_per_input(noise, mu: Tensor) -> Tensor:
-    return softplus((mu**2).mean(0, keepdim=True).log() - noise.log_sigma2).sum() / 2
+def _kl_without_n_out(layer: WeightNoise) -> Tensor:
+    log_alpha = layer.log_sigma2 - (layer.mu**2).mean(0, keepdim=True).log()
+    return softplus(-log_alpha).sum() / 2
 
 
-def _kl_sum_of_squares(noise, mu: Tensor) -> Tensor:
-    log_ratio = (mu**2).sum(0, keepdim=True).log() - noise.log_sigma2
-    return len(mu) / 2 * softplus(log_ratio).sum()
+def _kl_of_sum_of_squares(layer: WeightNoise) -> Tensor:
+    n_out = len(layer.mu)
+    log_alpha = layer.log_sigma2 - (layer.mu**2).sum(0, keepdim=True).log()
+    return n_out / 2 * softplus(-log_alpha).sum()
 
 
-def _kl_turned(noise, mu: Tensor) -> Tensor:
-    return len(mu) / 2 * softplus(noise.log_sigma2 - (mu**2).mean(0, keepdim=True).log()).sum()
+def _kl_with_wrong_sign(layer: WeightNoise) -> Tensor:
+    n_out = len(layer.mu)
+    log_alpha = layer.log_sigma2 - (layer.mu**2).mean(0, keepdim=True).log()
+    return n_out / 2 * softplus(log_alpha).sum()
 
 
-def _kl_per_weight(noise, mu: Tensor) -> Tensor:
-    return softplus((mu**2).log() - noise.log_sigma2).sum() / 2
+def _kl_per_weight(layer: WeightNoise) -> Tensor:
+    log_alpha = layer.log_sigma2 - (layer.mu**2).log()
+    return softplus(-log_alpha).sum() / 2
 
 
 EXERCISES = (
@@ -260,32 +294,38 @@ EXERCISES = (
         title="log alpha that survives a mean of 0",
         kind="debug",
         solution=safe_log_alpha,
-        probe=lambda answer: torch.cat(  # float32 of the small means: two digits are enough
-            [answer(_MU, _LOG_SIGMA2), answer(_SMALL, _SMALL_LOG_SIGMA2).double().round(decimals=2)]
-        ),
+        probe=_ordinary_and_small_means,
         criteria=(
             Criterion(
                 "it is log(sigma2 / mu**2)",
-                lambda answer: close(
-                    answer(_MU, _LOG_SIGMA2), (_LOG_SIGMA2.exp() / _MU**2).log(), 1e-9
+                agrees(
+                    lambda answer: answer(_MU, _LOG_SIGMA2),
+                    (_LOG_SIGMA2.exp() / _MU**2).log(),
                 ),
                 advice="log_sigma2 is already the logarithm of the variance; mu enters squared",
             ),
             Criterion(
                 "the sign of mu does not matter",
-                lambda answer: close(answer(-_MU, _LOG_SIGMA2), answer(_MU, _LOG_SIGMA2)),
+                agrees(
+                    lambda answer: answer(-_MU, _LOG_SIGMA2),
+                    lambda answer: answer(_MU, _LOG_SIGMA2),
+                ),
                 advice="log of a negative number is NaN: take |mu| or mu**2",
             ),
             Criterion(
                 "at mu = 0 value and gradient are finite",
-                lambda answer: bool(_slope(answer, 0.0).isfinite().all()),
+                lambda answer: bool(_value_and_slope(answer, 0.0).isfinite().all()),
                 advice=(
                     "log 0 is −inf; hold |mu| at the smallest normal number before the logarithm"
                 ),
             ),
             Criterion(
                 "at mu = 1e-30 it is still exact in float32",
-                lambda answer: close(_slope(answer, 1e-30)[0], -2 - 2 * math.log(1e-30), 1e-3),
+                agrees(
+                    lambda answer: _value_and_slope(answer, 1e-30)[0],
+                    -2 - 2 * math.log(1e-30),
+                    atol=1e-3,
+                ),
                 advice=(
                     "mu**2 = 1e-60 is 0 in float32, 1e-8 added to |mu| hides it, a clamp cuts it "
                     "off"
@@ -430,20 +470,21 @@ EXERCISES = (
             ),
             Criterion(
                 "weights out of one input share their variance, and inputs do not",
-                lambda answer: (
-                    close(_var(answer), _var(answer)[:1].expand(len(_var(answer)), 3))
-                    and len({*_var(answer)[0].tolist()}) == 3
-                ),
+                _has_a_variance_for_each_input,
                 advice="one log_sigma2 for each of the n_in columns of mu: shape (1, n_in)",
             ),
             Criterion(
                 "the outputs of an example have independent noise",
                 lambda answer: _correlation(answer) < 0.05,
-                advice=("a draw for each example and each output; is weight_var() of that shape?"),
+                advice="a draw for each example and each output; is weight_var() of that shape?",
             ),
             Criterion(
                 "the KL is that of the best shared prior N(0, 1/beta_i)",
-                lambda answer: close(_layer(answer).kl(), _shared_prior_kl(_layer(answer)), 1e-8),
+                agrees(
+                    lambda answer: _layer(answer).kl(),
+                    lambda answer: _shared_prior_kl(_layer(answer)),
+                    atol=1e-8,
+                ),
                 advice=(
                     "1 / beta_i is the mean of mu² + sigma² over the n_out weights; put it into "
                     "(8) and add them up: kl() returns one number"
@@ -451,29 +492,31 @@ EXERCISES = (
             ),
             Criterion(
                 "the KL reaches the means and the variances",
-                lambda answer: all(bool(g.ne(0).all()) for g in _kl_gradients(_layer(answer))),
+                lambda answer: all(
+                    bool(gradient.ne(0).all()) for gradient in _kl_gradients(_layer(answer))
+                ),
                 advice="do not detach anything",
             ),
         ),
         known_errors=(
             KnownError(
-                _wrong_layer(_kl_per_input),
+                _wrong_layer(_kl_without_n_out),
                 diagnosis=(
                     "the factor n_out is missing: the KL adds up the n_out weights of an input."
                 ),
             ),
             KnownError(
-                _wrong_layer(lambda noise, mu: 2 * _kl_right(noise, mu)),
+                _wrong_layer(lambda layer: 2 * _kl_right(layer)),
                 diagnosis="a factor 2 too much: (8) and (10) begin with ½.",
             ),
             KnownError(
-                _wrong_layer(_kl_turned),
+                _wrong_layer(_kl_with_wrong_sign),
                 diagnosis=(
                     "softplus(log alpha) grows with the noise; the KL (10) is softplus(−log alpha)."
                 ),
             ),
             KnownError(
-                _wrong_layer(_kl_sum_of_squares),
+                _wrong_layer(_kl_of_sum_of_squares),
                 diagnosis=(
                     "the prior variance is the mean of mu² + sigma² over the outputs, not the sum."
                 ),

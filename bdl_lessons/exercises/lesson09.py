@@ -69,30 +69,48 @@ PHI: dict[str, Callable[[Tensor], Tensor]] = {
 _normal = normals(9)
 
 
-def _hat_var(answer, at: list[float], p_drop: float, n_copies: float = math.inf) -> Tensor:
+def _hat_var(answer, points: list[float], p_drop: float, n_copies: float = math.inf) -> Tensor:
     """Variance of f under the input's noise, and that of dropped copies of each hidden unit."""
     b, w_out = (torch.as_tensor(part).double() for part in answer(p_drop))
     keep = 1 - p_drop
-    x = torch.tensor(at, dtype=torch.float64)[:, None]
-    h_0 = torch.relu(b)
-    h_1 = torch.relu(x / keep + b)
-    between = keep * p_drop * ((h_1 - h_0) @ w_out) ** 2
-    within = p_drop / keep * (p_drop * h_0**2 + keep * h_1**2) @ w_out**2
-    return between + within / n_copies
+    x = torch.tensor(points, dtype=torch.float64)[:, None]
+    h_dropped = torch.relu(b)
+    h_kept = torch.relu(x / keep + b)
+    height = (h_kept - h_dropped) @ w_out
+    of_input = keep * p_drop * height**2
+    mean_square = p_drop * h_dropped**2 + keep * h_kept**2
+    of_units = p_drop / keep * mean_square @ w_out**2
+    return of_input + of_units / n_copies
+
+
+def _is_still_a_hill(answer) -> bool:
+    """Whether the variance at 1, 2 and 4 is nearly 0, 1 and 0 with 2000 copies of each unit."""
+    variance = _hat_var(answer, [1.0, 2.0, 4.0], p_drop=0.1, n_copies=2000)
+    wanted = torch.tensor([0.0, 1.0, 0.0])
+    return bool((variance - wanted).abs().max() < 0.15)
+
+
+def _changed_hat(p_drop: float, b_factor: float = 1.0, w_out_factor: float = 1.0):
+    """The right hat with its biases, or its output weights, multiplied by a wrong factor."""
+    b, w_out = input_hat(p_drop)
+    return b_factor * b, w_out_factor * w_out
 
 
 @functools.cache
 def _search(name: str) -> float:
-    """The smallest ratio found between -1 and 1, over pairs of units ``phi(w x + b)``."""
+    """The smallest ratio between -1 and 1, over pairs of units ``phi(w x + b)``."""
     x = torch.linspace(-1, 1, 41, dtype=torch.float64)
-    w = torch.tensor([-8.0, -3.1416, -1.5708, -1, 1, 1.5708, 3.1416, 8], dtype=torch.float64)
-    b = torch.linspace(-8, 8, 65, dtype=torch.float64)
-    b = torch.cat([b, torch.tensor([-3.1416, -1.5708, 1.5708, 3.1416], dtype=torch.float64)])
-    squares = PHI[name](torch.cartesian_prod(w, b) @ torch.stack([x, torch.ones_like(x)])) ** 2
-    pairs = squares[:, None] + squares
-    ends = torch.maximum(pairs[..., 0], pairs[..., -1])
-    top = pairs.amax(-1)
-    return float((ends / top)[top > 1e-6].min())
+    periods = torch.tensor([-3.1416, -1.5708, 1.5708, 3.1416], dtype=torch.float64)
+    slopes = torch.tensor([-8.0, -1.0, 1.0, 8.0], dtype=torch.float64)
+    biases = torch.linspace(-8, 8, 65, dtype=torch.float64)
+    units = torch.cartesian_prod(torch.cat([slopes, periods]), torch.cat([biases, periods]))
+    w, b = units.unsqueeze(-1).unbind(1)
+    squares = PHI[name](w * x + b) ** 2
+    variances = squares[:, None] + squares
+    larger_end = torch.maximum(variances[..., 0], variances[..., -1])
+    largest = variances.amax(-1)
+    ratios = larger_end / largest
+    return float(ratios[largest > 1e-6].min())
 
 
 def _predicted(*names: str) -> Callable[[Callable], bool]:
@@ -120,7 +138,7 @@ UNITS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 """The kinds of networks of 09.3, and their hidden units."""
 
-_TWO_SIDES = torch.tensor([[-8.0, 8.0, 0.0], [-8.0, -8.0, 0.0], [1.0, 1.0, 0.0]])
+_TWO_SIDES = torch.tensor([[-8.0, 8.0, 0.0], [-8.0, -8.0, 0.0], [1.0, 1.0, 0.0]])  # w, b, w_out
 _HAT = torch.tensor([[1.0, 1.0, 1.0], [1.0, 0.0, -1.0], [1.0, -2.0, 1.0]])
 
 
@@ -134,15 +152,14 @@ def _output_var(name: str, network: Tensor, mixing: Tensor, x: Tensor) -> Tensor
     h = UNITS[name](x[:, None] * w + b)
     if name == "second of two layers":
         h = torch.relu(h @ mixing.double())
-    masks = all_masks(3).double()
-    probs = mask_probs(masks, 0.5).double()
-    if name == "one mask for all units":
-        masks = all_masks(1).double().expand(-1, 3)
-        probs = mask_probs(all_masks(1), 0.5).double()
-    f = (masks[:, None] * h / 0.5) @ w_out.double()
+    independent = all_masks(1 if name == "one mask for all units" else 3).double()
+    probs = mask_probs(independent, 0.5).double()
+    masks = independent.expand(-1, 3)
+    f = (masks[:, None] * h / 0.5) @ w_out
     if name == "skip connection":
         f = f + 3 * x
-    return probs @ (f - probs @ f) ** 2
+    mean = probs @ f
+    return probs @ (f - mean) ** 2
 
 
 @functools.cache
@@ -150,15 +167,17 @@ def _worst(name: str) -> float:
     """The largest Var f at a point over the larger one of both ends, of many networks."""
     x = torch.linspace(-1, 1, 41, dtype=torch.float64)
     draw = normals(3)
+    unmixed = torch.eye(3)
     to_hat = torch.tensor([[1.0, 0, 0], [-2.0, 0, 0], [1.0, 0, 0]])
-    networks = [(_TWO_SIDES, torch.eye(3)), (_HAT, torch.eye(3)), (_HAT, to_hat)]
+    networks = [(_TWO_SIDES, unmixed), (_HAT, unmixed), (_HAT, to_hat)]
     networks += [(draw(3, 3), draw(3, 3)) for _ in range(50)]
     worst = 0.0
     for network, mixing in networks:
         variance = _output_var(name, network, mixing, x)
-        larger = max(float(variance[0]), float(variance[-1]))
-        if float(variance.max()) > 1e-6:
-            worst = max(worst, float(variance.max()) / max(larger, 1e-9))
+        largest = float(variance.max())
+        larger_end = max(float(variance[0]), float(variance[-1]))
+        if largest > 1e-6:
+            worst = max(worst, largest / max(larger_end, 1e-9))
     return worst
 
 
@@ -171,9 +190,9 @@ def _is_measured(*names: str) -> Callable[[Callable], bool]:
     return holds
 
 
-def _but(name: str, value: bool) -> Callable[[str], bool]:
-    """The right predictions, but for one."""
-    return lambda asked: value if asked == name else obeys(asked)
+def _wrong_for_one(wrong: str) -> Callable[[str], bool]:
+    """The right predictions, but for one network."""
+    return lambda name: obeys(name) != (name == wrong)
 
 
 def _stds_of_networks() -> list[Tensor]:
@@ -232,10 +251,7 @@ EXERCISES = (
             Criterion(
                 "2000 copies of each unit share its w_out, each with a mask of its own: "
                 "still a hill",
-                lambda answer: bool(
-                    (_hat_var(answer, [1.0, 2.0, 4.0], 0.1, 2000) - torch.eye(3)[1]).abs().max()
-                    < 0.15
-                ),
+                _is_still_a_hill,
                 advice=(
                     "once the checks above hold: a narrow hat needs steep units, so make it wide"
                 ),
@@ -243,13 +259,13 @@ EXERCISES = (
         ),
         known_errors=(
             KnownError(
-                lambda p_drop: (input_hat(p_drop)[0] * (1 - p_drop), input_hat(p_drop)[1]),
+                lambda p_drop: _changed_hat(p_drop, b_factor=1 - p_drop),
                 diagnosis=(
                     "the knots lie at 1, 2 and 4, but a kept input reaches the units as x / keep."
                 ),
             ),
             KnownError(
-                lambda p_drop: (input_hat(p_drop)[0], input_hat(p_drop)[1] * (1 - p_drop)),
+                lambda p_drop: _changed_hat(p_drop, w_out_factor=1 - p_drop),
                 diagnosis=(
                     "the variance is that of a hat that is there or not, keep · p_drop times its "
                     "squared height. p_drop / keep would be right if the output were multiplied by "
@@ -257,10 +273,7 @@ EXERCISES = (
                 ),
             ),
             KnownError(
-                lambda p_drop: (
-                    input_hat(p_drop)[0],
-                    input_hat(p_drop)[1] * ((1 - p_drop) * p_drop) ** 0.5,
-                ),
+                lambda p_drop: _changed_hat(p_drop, w_out_factor=((1 - p_drop) * p_drop) ** 0.5),
                 diagnosis="the height of the hat is 1. The variance of f must be.",
             ),
             KnownError(
@@ -274,25 +287,22 @@ EXERCISES = (
                 ),
             ),
             KnownError(
-                lambda p_drop: (-input_hat(p_drop)[0], input_hat(p_drop)[1]),
+                lambda p_drop: _changed_hat(p_drop, b_factor=-1.0),
                 diagnosis="relu(x / keep + b) has its knot where x / keep is -b: the sign of b.",
             ),
             KnownError(
-                lambda p_drop: (input_hat(p_drop)[0] * (1 - p_drop) ** 2, input_hat(p_drop)[1]),
+                lambda p_drop: _changed_hat(p_drop, b_factor=(1 - p_drop) ** 2),
                 diagnosis="the knots were multiplied by keep. An input x arrives as x / keep.",
             ),
             KnownError(
-                lambda p_drop: (
-                    input_hat(p_drop)[0],
-                    input_hat(p_drop)[1] / ((1 - p_drop) * p_drop) ** 0.5,
-                ),
+                lambda p_drop: _changed_hat(p_drop, w_out_factor=((1 - p_drop) * p_drop) ** -0.5),
                 diagnosis=(
                     "the variance goes with the square of the height: the height is one over the "
                     "root of keep · p_drop."
                 ),
             ),
             KnownError(
-                lambda p_drop: (input_hat(p_drop)[0], input_hat(p_drop)[1] / (1 - p_drop)),
+                lambda p_drop: _changed_hat(p_drop, w_out_factor=1 / (1 - p_drop)),
                 diagnosis=(
                     "the slopes are those of a hat over x. The units see x / keep, over which the "
                     "hat is wider, so its slopes are smaller by keep."
@@ -414,33 +424,33 @@ EXERCISES = (
                 diagnosis="the proof uses of the ReLU only that its square is convex.",
             ),
             KnownError(
-                _but("leaky ReLU", value=False),
+                _wrong_for_one("leaky ReLU"),
                 diagnosis="u² for u > 0 and 0.01 u² for u < 0: the slope of that never falls.",
             ),
             KnownError(
-                _but("squared ReLU", value=False),
+                _wrong_for_one("squared ReLU"),
                 diagnosis="its square is relu(u)⁴, which is as convex as relu(u)².",
             ),
             KnownError(
-                _but("skip connection", value=False),
+                _wrong_for_one("skip connection"),
                 diagnosis="a path without noise moves the mean. It adds nothing to the variance.",
             ),
             KnownError(
-                _but("one mask for all units", value=True),
+                _wrong_for_one("one mask for all units"),
                 diagnosis=(
                     "with one mask for all, the units add before they are squared: the variance is "
                     "p_drop/keep times (f − b_out)², and f itself may be a hat."
                 ),
             ),
             KnownError(
-                _but("second of two layers", value=True),
+                _wrong_for_one("second of two layers"),
                 diagnosis=(
                     "(2) holds for the units of the second layer. But these are no affine "
                     "functions of x inside a ReLU: one of them can be a hat."
                 ),
             ),
             KnownError(
-                _but("ELU", value=True),
+                _wrong_for_one("ELU"),
                 diagnosis=(
                     "on its left side the ELU tends to −1: its square is 0 at a hinge and 1 to the "
                     "left of it, with a part that bends downwards."
@@ -485,7 +495,9 @@ EXERCISES = (
         ),
         known_errors=(
             KnownError(
-                lambda std, s_0, s_1, kappa: std / math.sqrt((1 - kappa) * s_0**2 + kappa * s_1**2),
+                lambda posterior_std, std_0, std_1, kappa: (
+                    posterior_std / math.sqrt((1 - kappa) * std_0**2 + kappa * std_1**2)
+                ),
                 diagnosis=(
                     "that is the first line of (3), and it is true. But it is not the best that "
                     "the two ends say: the standard deviation is convex as well, and its straight "
@@ -493,19 +505,25 @@ EXERCISES = (
                 ),
             ),
             KnownError(
-                lambda std, s_0, s_1, kappa: std / max(s_0, s_1),
+                lambda posterior_std, std_0, std_1, kappa: posterior_std / max(std_0, std_1),
                 diagnosis="that is the second line of (3). The first one, with kappa, says more.",
             ),
             KnownError(
-                lambda std, s_0, s_1, kappa: least_factor(std, s_1, s_0, kappa),
+                lambda posterior_std, std_0, std_1, kappa: least_factor(
+                    posterior_std, std_1, std_0, kappa
+                ),
                 diagnosis="kappa = 0 is the end with std_0.",
             ),
             KnownError(
-                lambda *ends: 1 / least_factor(*ends),
+                lambda posterior_std, std_0, std_1, kappa: (
+                    1 / least_factor(posterior_std, std_0, std_1, kappa)
+                ),
                 diagnosis="the factor has the posterior above and dropout below.",
             ),
             KnownError(
-                lambda std, s_0, s_1, kappa: std**2 / ((1 - kappa) * s_0**2 + kappa * s_1**2),
+                lambda posterior_std, std_0, std_1, kappa: (
+                    posterior_std**2 / ((1 - kappa) * std_0**2 + kappa * std_1**2)
+                ),
                 diagnosis="that is a ratio of variances. Asked is one of standard deviations.",
             ),
         ),

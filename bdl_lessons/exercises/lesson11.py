@@ -56,7 +56,8 @@ def structured_loss(
     ``x`` and ``eps`` are ``(B, K)``, ``y`` ``(B,)``, ``theta`` ``(K, Q)``, ``log_alpha`` ``(K,)``,
     ``vectors`` ``(T, K)``.
     """
-    xi = 1 + reflect(torch.exp(log_alpha / 2) * eps, vectors)
+    noise = torch.exp(log_alpha / 2) * eps
+    xi = 1 + reflect(noise, vectors)
     nll_mean = cross_entropy((x * xi) @ theta, y)
     noise_var = rotated_variance(log_alpha.exp(), vectors)
     kl = theta.shape[1] / 2 * (torch.log1p(noise_var) - log_alpha).sum()
@@ -65,14 +66,18 @@ def structured_loss(
 
 _normal = normals(10)
 _ALPHA = torch.tensor([1.3, 0.2], dtype=torch.float64)
+_EQUAL_ALPHAS = torch.tensor([0.3, 0.3], dtype=torch.float64)
 _ANGLES = (0.4, 1.1, 2.0, -0.7)
 _TARGET = 2.5 * _normal(5)
 _FACTOR = _normal(4, 4) + 1.5 * torch.eye(4, dtype=torch.float64)
 _PRECISION = _FACTOR @ _FACTOR.T + torch.diag(torch.tensor([9.0, 1, 0.2, 3])).double()
 _CORRELATED = torch.tensor([[4.0, 1.2], [1.2, 1.0]], dtype=torch.float64)  # rho = 0.6
-_BATCH = (_normal(6, 3), torch.tensor([0, 3, 1, 2, 2, 0]), 2 * _normal(3, 4))
+_X = _normal(6, 3)
+_Y = torch.tensor([0, 3, 1, 2, 2, 0])
+_THETA = 2 * _normal(3, 4)
 _LOG_ALPHA = torch.tensor([-2.5, -0.4, -1.3], dtype=torch.float64)
 _VECTORS = _normal(2, 3)
+_WITHOUT_VECTORS = _VECTORS[:0]
 _EPS = _normal(6, 3)
 
 
@@ -84,23 +89,58 @@ def _correlation(alpha: Tensor, psi: float) -> Tensor:
     return cov[0, 1] / (cov[0, 0] * cov[1, 1]).sqrt()
 
 
-def _divided(i: int, direction: Tensor, power: int) -> Tensor:
+def _covariance_over_stds(alpha: Tensor, psi: float) -> Tensor:
+    """The covariance after the reflection over the standard deviations before it."""
+    cov = math.sin(2 * psi) * math.cos(2 * psi) * (alpha[0] - alpha[1])
+    return cov / (alpha[0] * alpha[1]).sqrt()
+
+
+def _is_a_reflection(answer) -> bool:
+    """Whether it is symmetric and its own inverse, with trace K - 2."""
+    matrix = answer(1, _TARGET)
+    identity = torch.eye(5, dtype=torch.float64)
+    is_symmetric = close(matrix, matrix.T)
+    is_its_inverse = close(matrix @ matrix, identity)
+    return is_symmetric and is_its_inverse and close(matrix.trace(), 3.0)
+
+
+def _unit_vector(i: int, direction: Tensor) -> Tensor:
+    return torch.eye(len(direction)).to(direction)[i]
+
+
+def _reflection_with_wrong_denominator(i: int, direction: Tensor, power: int) -> Tensor:
     """The aimed reflection with ``|v|`` to the wrong power in the denominator."""
     identity = torch.eye(len(direction)).to(direction)
-    v = identity[i] - direction / direction.norm()
+    v = _unit_vector(i, direction) - direction / direction.norm()
     return identity - 2 * torch.outer(v, v) / v.norm() ** power
 
 
 def _independent_kl(variances: Tensor, precision: Tensor = _PRECISION) -> Tensor:
+    """KL of independent noise from the posterior with this precision."""
     zeros = torch.zeros_like(variances)
+    independent = MultivariateNormal(zeros, torch.diag(variances))
     posterior = MultivariateNormal(zeros, precision_matrix=precision)
-    return kl_divergence(MultivariateNormal(zeros, torch.diag(variances)), posterior)
+    return kl_divergence(independent, posterior)
 
 
-def _pairs(precision: Tensor) -> Tensor:
+def _is_at_most_nearby_kls(answer) -> bool:
+    """Whether the gap is no larger than the KL of noise with somewhat other variances."""
+    gap = float(answer(_PRECISION))
+    best = 1 / _PRECISION.diagonal()
+    return all(gap <= float(_independent_kl(scale * best)) for scale in (0.9, 0.95, 1.05, 1.1))
+
+
+def _kl_to_product_of_marginals(precision: Tensor) -> Tensor:
+    """KL of the posterior from the product of its marginals: the other direction."""
+    variances = torch.linalg.inv(precision).diagonal()
+    return (variances.log().sum() + torch.logdet(precision)) / 2
+
+
+def _gaps_of_pairs(precision: Tensor) -> Tensor:
     """``-log(1 - rho^2) / 2``, the gap of two weights, added over all pairs of weights."""
     cov = torch.linalg.inv(precision)
-    rho = cov / (cov.diagonal() * cov.diagonal()[:, None]).sqrt()
+    std = cov.diagonal().sqrt()
+    rho = cov / torch.outer(std, std)
     return -torch.log1p(-rho.triu(1).square()).sum() / 2
 
 
@@ -119,24 +159,47 @@ def _smallest_gap() -> Tensor:
     return _independent_kl(log_var.detach().exp())
 
 
-def _loss(
-    answer, log_alpha: Tensor = _LOG_ALPHA, vectors: Tensor = _VECTORS, eps=_EPS, n_train=50
-) -> Tensor:
-    return answer(*_BATCH, log_alpha, vectors, eps, n_train)
+def _loss(answer, vectors: Tensor = _VECTORS, eps: Tensor = _EPS, n_train: int = 50) -> Tensor:
+    return answer(_X, _Y, _THETA, _LOG_ALPHA, vectors, eps, n_train)
+
+
+def _nll(x: Tensor, y: Tensor, theta: Tensor, xi: Tensor) -> Tensor:
+    """Mean negative log likelihood with the factors ``xi (B, K)``."""
+    return cross_entropy((x * xi) @ theta, y)
 
 
 def _noisy_nll(vectors: Tensor) -> Tensor:
-    x, y, theta = _BATCH
     noise = torch.exp(_LOG_ALPHA / 2) * _EPS
-    return cross_entropy((x * (1 + reflect(noise, vectors))) @ theta, y)
+    return _nll(_X, _Y, _THETA, 1 + reflect(noise, vectors))
 
 
 def _kl_of(theta: Tensor, log_alpha: Tensor, vectors: Tensor) -> Tensor:
-    return empirical_bayes_kl(log_alpha, rotated_variance(log_alpha.exp(), vectors), theta.shape[1])
+    noise_var = rotated_variance(log_alpha.exp(), vectors)
+    return empirical_bayes_kl(log_alpha, noise_var, theta.shape[1])
 
 
 def _kl(vectors: Tensor) -> Tensor:
-    return _kl_of(_BATCH[2], _LOG_ALPHA, vectors)
+    return _kl_of(_THETA, _LOG_ALPHA, vectors)
+
+
+def _loss_with_alpha_as_std(x, y, theta, log_alpha, vectors, eps, n_train) -> Tensor:
+    noise = log_alpha.exp() * eps
+    nll_mean = _nll(x, y, theta, 1 + reflect(noise, vectors))
+    return nll_mean + _kl_of(theta, log_alpha, vectors) / n_train
+
+
+def _loss_with_reflected_mean(x, y, theta, log_alpha, vectors, eps, n_train) -> Tensor:
+    noise = torch.exp(log_alpha / 2) * eps
+    nll_mean = _nll(x, y, theta, reflect(1 + noise, vectors))
+    return nll_mean + _kl_of(theta, log_alpha, vectors) / n_train
+
+
+def _loss_with_reflected_denominator(x, y, theta, log_alpha, vectors, eps, n_train) -> Tensor:
+    noise = torch.exp(log_alpha / 2) * eps
+    nll_mean = _nll(x, y, theta, 1 + reflect(noise, vectors))
+    noise_var = rotated_variance(log_alpha.exp(), vectors)
+    kl = theta.shape[1] / 2 * torch.log1p(1 / noise_var).sum()
+    return nll_mean + kl / n_train
 
 
 EXERCISES = (
@@ -158,7 +221,8 @@ EXERCISES = (
             Criterion(
                 "equal alphas: no correlation at any angle",
                 agrees(
-                    lambda answer: [answer(0 * _ALPHA + 0.3, psi) for psi in _ANGLES], [0.0] * 4
+                    lambda answer: [answer(_EQUAL_ALPHAS, psi) for psi in _ANGLES],
+                    [0.0, 0.0, 0.0, 0.0],
                 ),
                 advice="U (a I) U' = a I",
             ),
@@ -170,7 +234,8 @@ EXERCISES = (
             Criterion(
                 "exchange the alphas and the sign turns",
                 agrees(
-                    lambda answer: answer(_ALPHA.flip(0), 0.4), lambda answer: -answer(_ALPHA, 0.4)
+                    lambda answer: answer(_ALPHA.flip(0), 0.4),
+                    lambda answer: -answer(_ALPHA, 0.4),
                 ),
                 advice="the covariance is proportional to the difference of the alphas",
             ),
@@ -184,12 +249,7 @@ EXERCISES = (
                 ),
             ),
             KnownError(
-                lambda alpha, psi: (
-                    math.sin(2 * psi)
-                    * math.cos(2 * psi)
-                    * (alpha[0] - alpha[1])
-                    / (alpha[0] * alpha[1]).sqrt()
-                ),
+                _covariance_over_stds,
                 diagnosis=(
                     "divided by the standard deviations *before* the reflection. It changes them."
                 ),
@@ -234,13 +294,7 @@ EXERCISES = (
             ),
             Criterion(
                 "it is a reflection: symmetric, its own inverse, with trace K − 2",
-                lambda answer: (
-                    close(answer(1, _TARGET), answer(1, _TARGET).T)
-                    and close(
-                        answer(1, _TARGET) @ answer(1, _TARGET), torch.eye(5, dtype=torch.float64)
-                    )
-                    and close(answer(1, _TARGET).trace(), 3.0)
-                ),
+                _is_a_reflection,
                 advice="use I − 2 v v' / |v|²; other rotations do the first thing too",
             ),
             Criterion(
@@ -256,7 +310,7 @@ EXERCISES = (
             ),
             KnownError(
                 lambda i, direction: orthogonal_matrix(
-                    (torch.eye(len(direction)).to(direction)[i] - direction)[None]
+                    (_unit_vector(i, direction) - direction)[None]
                 ),
                 diagnosis=(
                     "the difference is right for vectors of equal length. Divide the direction by "
@@ -265,18 +319,16 @@ EXERCISES = (
             ),
             KnownError(
                 lambda i, direction: orthogonal_matrix(
-                    (torch.eye(len(direction)).to(direction)[i] + direction / direction.norm())[
-                        None
-                    ]
+                    (_unit_vector(i, direction) + direction / direction.norm())[None]
                 ),
                 diagnosis="the sum of the two gives *minus* the direction.",
             ),
             KnownError(
-                lambda i, direction: _divided(i, direction, 1),
+                lambda i, direction: _reflection_with_wrong_denominator(i, direction, power=1),
                 diagnosis="v is right, but divided by |v| and not by |v|²: the bug of this lesson.",
             ),
             KnownError(
-                lambda i, direction: _divided(i, direction, 0),
+                lambda i, direction: _reflection_with_wrong_denominator(i, direction, power=0),
                 diagnosis="v is right, but v v' is not divided by |v|².",
             ),
         ),
@@ -304,11 +356,7 @@ EXERCISES = (
             ),
             Criterion(
                 "no independent noise comes closer",
-                lambda answer: all(
-                    float(answer(_PRECISION))
-                    <= float(_independent_kl(scale / _PRECISION.diagonal()))
-                    for scale in (0.9, 0.95, 1.05, 1.1)
-                ),
+                _is_at_most_nearby_kls,
                 advice="at the best d each d_i is one over Λ_ii",
             ),
             Criterion(
@@ -319,7 +367,8 @@ EXERCISES = (
             Criterion(
                 "two weights with correlation ρ: −½ log(1 − ρ²)",
                 agrees(
-                    lambda answer: answer(torch.linalg.inv(_CORRELATED)), -0.5 * math.log(1 - 0.36)
+                    lambda answer: answer(torch.linalg.inv(_CORRELATED)),
+                    -0.5 * math.log(1 - 0.6**2),
                 ),
                 advice="check your formula by hand for a 2 × 2 matrix",
             ),
@@ -341,10 +390,7 @@ EXERCISES = (
                 ),
             ),
             KnownError(
-                lambda precision: (
-                    (torch.linalg.inv(precision).diagonal().log().sum() + torch.logdet(precision))
-                    / 2
-                ),
+                _kl_to_product_of_marginals,
                 diagnosis=(
                     "this is −½ log det of the correlation matrix of the weights, the KL in the "
                     "other direction: of the posterior from the product of its marginals. For two "
@@ -352,7 +398,7 @@ EXERCISES = (
                 ),
             ),
             KnownError(
-                _pairs,
+                _gaps_of_pairs,
                 diagnosis=(
                     "this adds −½ log(1 − ρ²) of every pair, which is right for two weights alone. "
                     "With more, pairs share what they tell: use log det of the precision."
@@ -381,22 +427,24 @@ EXERCISES = (
                 "without noise it is cross-entropy plus the KL over N",
                 agrees(
                     lambda answer: _loss(answer, eps=0 * _EPS),
-                    cross_entropy(_BATCH[0] @ _BATCH[2], _BATCH[1]) + _kl(_VECTORS) / 50,
+                    cross_entropy(_X @ _THETA, _Y) + _kl(_VECTORS) / 50,
                 ),
                 advice="at eps = 0 every factor must be 1; then look at the KL, equation (8)",
             ),
             Criterion(
                 "with a large training set only the noise is left",
                 agrees(
-                    lambda answer: _loss(answer, n_train=10**12), _noisy_nll(_VECTORS), atol=1e-8
+                    lambda answer: _loss(answer, n_train=10**12),
+                    _noisy_nll(_VECTORS),
+                    atol=1e-8,
                 ),
                 advice="alpha is a variance, and U acts on the noise and not on its mean",
             ),
             Criterion(
                 "without reflections it is VD with the empirical-Bayes KL",
                 agrees(
-                    lambda answer: _loss(answer, vectors=_VECTORS[:0]),
-                    _noisy_nll(_VECTORS[:0]) + _kl(_VECTORS[:0]) / 50,
+                    lambda answer: _loss(answer, vectors=_WITHOUT_VECTORS),
+                    _noisy_nll(_WITHOUT_VECTORS) + _kl(_WITHOUT_VECTORS) / 50,
                 ),
                 advice="with T = 0 the KL is Q/2 Σ log(1 + 1/alpha)",
             ),
@@ -414,31 +462,17 @@ EXERCISES = (
         ),
         known_errors=(
             KnownError(
-                lambda x, y, theta, log_alpha, vectors, eps, n_train: (
-                    structured_loss(x, y, theta, 2 * log_alpha, vectors, eps, 10**18)
-                    + _kl_of(theta, log_alpha, vectors) / n_train
-                ),
+                _loss_with_alpha_as_std,
                 diagnosis="the noise still has standard deviation alpha. alpha is a variance.",
             ),
             KnownError(
-                lambda x, y, theta, log_alpha, vectors, eps, n_train: (
-                    cross_entropy(
-                        (x * reflect(1 + torch.exp(log_alpha / 2) * eps, vectors)) @ theta, y
-                    )
-                    + _kl_of(theta, log_alpha, vectors) / n_train
-                ),
+                _loss_with_reflected_mean,
                 diagnosis=(
                     "the mean 1 is still reflected with the noise. Then Θ is not the mean of W."
                 ),
             ),
             KnownError(
-                lambda x, y, theta, log_alpha, vectors, eps, n_train: (
-                    structured_loss(x, y, theta, log_alpha, vectors, eps, 10**18)
-                    + theta.shape[1]
-                    / 2
-                    * torch.log1p(1 / rotated_variance(log_alpha.exp(), vectors)).sum()
-                    / n_train
-                ),
+                _loss_with_reflected_denominator,
                 diagnosis=(
                     "the denominator is still the variance after the reflections. log det of the "
                     "covariance is the sum of the logarithms of alpha."

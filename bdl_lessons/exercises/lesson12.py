@@ -14,15 +14,18 @@ from bdl_lessons.exercises.grader import Criterion, Exercise, KnownError, agrees
 
 def penalty_range(omega: Tensor, alpha: Tensor) -> Tensor:
     """Smallest and largest ``½ tr(omega U diag(alpha) U')`` over all orthogonal U, ``(2,)``."""
-    sensitive = torch.linalg.eigvalsh(omega)
-    noisy = alpha.sort().values  # both ascending
-    return torch.stack([0.5 * sensitive @ noisy.flip(0), 0.5 * sensitive @ noisy])
+    curvatures = torch.linalg.eigvalsh(omega)
+    variances = alpha.sort().values  # both ascending
+    smallest = 0.5 * curvatures @ variances.flip(0)
+    largest = 0.5 * curvatures @ variances
+    return torch.stack([smallest, largest])
 
 
 def hierarchical_factors(xi: Tensor, sigma: Tensor, generator: torch.Generator) -> Tensor:
     """``g ∘ xi`` for ``xi`` ``(S, B, K)``: one g for each of the S, shared by its B examples."""
     eps = torch.randn(len(xi), 1, len(sigma), generator=generator, dtype=xi.dtype)
-    return torch.exp(sigma * eps - sigma**2 / 2) * xi
+    g = torch.exp(sigma * eps - sigma**2 / 2)
+    return g * xi
 
 
 def predicted_factors() -> Tensor:
@@ -33,14 +36,17 @@ def predicted_factors() -> Tensor:
 
 def noisy_least_squares(X: Tensor, y: Tensor, cov: Tensor) -> Tensor:
     """The minimiser of ``E ½ ||y - (X ∘ xi) w||²`` over factors with mean 1, covariance cov."""
-    return torch.linalg.solve(X.T @ X + X.T @ X * cov, X.T @ y)
+    products = X.T @ X
+    return torch.linalg.solve(products + products * cov, X.T @ y)
 
 
 _ROOT = normals(4)(3, 3)
 _ALPHA = torch.tensor([0.5, 0.1, 2.0], dtype=torch.float64)
 _OMEGA = _ROOT @ _ROOT.T
 _EIGENVALUES = torch.linalg.svdvals(_ROOT) ** 2
-_ASSIGNED = [0.5 * _EIGENVALUES @ _ALPHA[[*order]] for order in itertools.permutations(range(3))]
+_PENALTIES = [  # with one alpha for each eigenvector, in every order
+    0.5 * _EIGENVALUES @ torch.stack(alphas) for alphas in itertools.permutations(_ALPHA)
+]
 _SIGMA = torch.tensor([0.3, 0.8, 1.2], dtype=torch.float64)
 _XI = 1 + 0.5 * normals(8)(6, 4, 3)
 _X = normals(6)(12, 3)
@@ -51,27 +57,85 @@ _W = torch.tensor([1.5, -1.0, 0.7], dtype=torch.float64)
 
 
 def _random_penalties(n_rotations: int = 500) -> Tensor:
+    """The penalty ``(n_rotations,)`` under rotations drawn at random."""
     U = torch.linalg.qr(normals(9)(n_rotations, 3, 3)).Q
-    return 0.5 * (_OMEGA * ((U * _ALPHA) @ U.mT)).sum((1, 2))
+    cov = (U * _ALPHA) @ U.mT
+    return 0.5 * (_OMEGA * cov).sum((1, 2))
+
+
+def _holds_all_random_penalties(answer) -> bool:
+    smallest, largest = answer(_OMEGA, _ALPHA)
+    penalties = _random_penalties()
+    return bool(smallest <= penalties.min() and largest >= penalties.max())
 
 
 def _factors(answer, xi: Tensor = _XI, sigma: Tensor = _SIGMA) -> Tensor:
     return answer(xi, sigma, torch.Generator().manual_seed(8))
 
 
-def _log_scales(answer) -> tuple[Tensor, float]:
-    """300 × 300 values of log g for sigma = 0.8; 5 / sqrt(n) for n different ones among them."""
-    ones = torch.ones(300, 1, 300).double()
-    sigma = torch.full((300,), 0.8).double()
-    log_g = _factors(answer, ones, sigma).log()
-    return log_g, 5 / log_g.unique().numel() ** 0.5
+def _examples_share_their_scale(answer) -> bool:
+    scales = _factors(answer) / _XI
+    of_first_example = scales[:, :1]
+    return close(scales, of_first_example.expand(6, 4, 3), 1e-5)
 
 
-def _measured(scale: float = 1.0, inputs: float = 1.0, weights: float = 1.0, copies: int = 1):
-    """What noise adds to the squared loss of a linear unit, by Monte Carlo."""
+def _number_of_scales(answer) -> int:
+    """How many different scales 6 samples and 3 units have."""
+    ones = torch.ones(6, 1, 3, dtype=torch.float64)
+    sigma = torch.full((3,), 0.8, dtype=torch.float64)
+    return _factors(answer, ones, sigma).unique().numel()
+
+
+def _log_scales(answer) -> Tensor:
+    """300 × 300 values of log g for sigma = 0.8."""
+    ones = torch.ones(300, 1, 300, dtype=torch.float64)
+    sigma = torch.full((300,), 0.8, dtype=torch.float64)
+    return _factors(answer, ones, sigma).log()
+
+
+def _five_std_errors(log_g: Tensor) -> float:
+    """Of the mean of ``log_g``, by the number of its different values."""
+    return 5 * 0.8 / log_g.unique().numel() ** 0.5
+
+
+def _has_the_right_mean(answer) -> bool:
+    log_g = _log_scales(answer)
+    wanted = -(0.8**2) / 2
+    return bool((log_g.mean() - wanted).abs() < _five_std_errors(log_g))
+
+
+def _has_the_right_std(answer) -> bool:
+    log_g = _log_scales(answer)
+    return bool((log_g.std(correction=0) - 0.8).abs() < _five_std_errors(log_g))
+
+
+def _scale_of_each_example(xi: Tensor, sigma: Tensor, generator: torch.Generator) -> Tensor:
+    """With a g for each of the S · B rows of xi."""
+    as_samples = xi.flatten(0, 1)[:, None]
+    return hierarchical_factors(as_samples, sigma, generator).view_as(xi)
+
+
+def _scale_of_all_samples(xi: Tensor, sigma: Tensor, generator: torch.Generator) -> Tensor:
+    """With one g for all S · B rows of xi."""
+    as_one_sample = xi.flatten(0, 1)[None]
+    return hierarchical_factors(as_one_sample, sigma, generator).view_as(xi)
+
+
+def _noise_of_all_units(xi: Tensor, sigma: Tensor, generator: torch.Generator) -> Tensor:
+    """With one normal number for all units of a sample."""
+    eps = torch.randn(len(xi), 1, 1, generator=generator, dtype=xi.dtype)
+    return torch.exp(sigma * eps - sigma**2 / 2) * xi
+
+
+def _measured(alphas: float = 1.0, inputs: float = 1.0, weights: float = 1.0, copies: int = 1):
+    """What noise adds to the squared loss of a linear unit, by Monte Carlo.
+
+    ``alphas``, ``inputs`` and ``weights`` are factors; every input is repeated ``copies`` times.
+    """
     h = inputs * _X.repeat(1, copies)
     w = weights * _W.repeat(copies)
-    root = (scale * _ALPHA.repeat(copies)).sqrt().diag()
+    alpha = alphas * _ALPHA.repeat(copies)
+    root = alpha.sqrt().diag()
     return loss_increase(
         lambda h, y: 0.5 * (y - h @ w) ** 2,
         h,
@@ -91,19 +155,24 @@ def _softmax_penalty(labels: Tensor) -> Tensor:
 def _changes_by(index: int, **change: float):
     """The test of the prediction at ``index`` by the measured ratio."""
     return agrees(
-        lambda answer: answer()[index], lambda answer: _measured(**change) / _measured(), 0.08
+        lambda answer: answer()[index],
+        lambda answer: _measured(**change) / _measured(),
+        atol=0.08,
     )
 
 
 def _expected_loss(w: Tensor) -> Tensor:
     """The mean squared loss under the noise, by its two moments."""
-    residual = 0.5 * (_Y - _X @ w).square().sum()
-    return residual + 0.5 * sum((x * w) @ _COV @ (x * w) for x in _X)
+    without_noise = 0.5 * (_Y - _X @ w).square().sum()
+    contributions = _X * w
+    variances = ((contributions @ _COV) * contributions).sum(1)
+    return without_noise + 0.5 * variances.sum()
 
 
 def _slope_of_expected_loss(answer) -> Tensor:
     w = answer(_X, _Y, _COV).detach().requires_grad_()
-    return torch.autograd.grad(_expected_loss(w), w)[0]
+    (slope,) = torch.autograd.grad(_expected_loss(w), w)
+    return slope
 
 
 EXERCISES = (
@@ -116,10 +185,7 @@ EXERCISES = (
         criteria=(
             Criterion(
                 "no rotation of 500 random ones leaves the range",
-                lambda answer: bool(
-                    answer(_OMEGA, _ALPHA)[0] <= _random_penalties().min()
-                    and answer(_OMEGA, _ALPHA)[1] >= _random_penalties().max()
-                ),
+                _holds_all_random_penalties,
                 advice=(
                     "the penalty is ½ Σ_j α_j u_j' Ω u_j with orthonormal u_j: where should the "
                     "largest α go?"
@@ -129,7 +195,7 @@ EXERCISES = (
                 "both ends are reached, by noise along the eigenvectors of omega",
                 agrees(
                     lambda answer: answer(_OMEGA, _ALPHA),
-                    torch.stack([min(_ASSIGNED), max(_ASSIGNED)]),
+                    torch.stack([min(_PENALTIES), max(_PENALTIES)]),
                 ),
                 advice=(
                     "give each eigenvector one of the alphas, in the best and in the worst order"
@@ -203,19 +269,12 @@ EXERCISES = (
         criteria=(
             Criterion(
                 "examples of one sample share their scale",
-                lambda answer: close(
-                    _factors(answer) / _XI, (_factors(answer) / _XI)[:, :1].expand(6, 4, 3), 1e-5
-                ),
+                _examples_share_their_scale,
                 advice="draw eps with one row for all examples: shape (S, 1, K)",
             ),
             Criterion(
                 "samples and units have scales of their own",
-                lambda answer: (
-                    _factors(answer, torch.ones(6, 1, 3).double(), _SIGMA.new_full((3,), 0.8))
-                    .unique()
-                    .numel()
-                    == 18
-                ),
+                lambda answer: _number_of_scales(answer) == 6 * 3,
                 advice="S functions are S draws of g, and every one of the K units has its own",
             ),
             Criterion(
@@ -223,7 +282,7 @@ EXERCISES = (
                 agrees(
                     lambda answer: _factors(answer, 3 * _XI**2),
                     lambda answer: 3 * _XI * _factors(answer),
-                    1e-5,
+                    atol=1e-5,
                 ),
                 advice=(
                     "with the same random numbers, three times the xi gives three times the result"
@@ -231,54 +290,50 @@ EXERCISES = (
             ),
             Criterion(
                 "log g has the mean −sigma²/2, so that E[g] = 1",
-                lambda answer: bool(
-                    (_log_scales(answer)[0].mean() + 0.32).abs() < 0.8 * _log_scales(answer)[1]
-                ),
+                _has_the_right_mean,
                 advice="E[exp(sigma eps)] is exp(sigma²/2), not 1",
             ),
             Criterion(
                 "log g has the standard deviation sigma",
-                lambda answer: bool(
-                    (_log_scales(answer)[0].std(correction=0) - 0.8).abs()
-                    < 0.8 * _log_scales(answer)[1]
-                ),
+                _has_the_right_std,
                 advice="log g = sigma eps + location",
             ),
         ),
         known_errors=(
             KnownError(
-                lambda xi, sigma, g: hierarchical_factors(xi, sigma, g) * (sigma**2 / 2).exp(),
+                lambda xi, sigma, generator: (
+                    hierarchical_factors(xi, sigma, generator) * (sigma**2 / 2).exp()
+                ),
                 diagnosis="E[g] is exp(sigma²/2) here: the layer's mean is not its mean weights.",
             ),
             KnownError(
-                lambda xi, sigma, g: hierarchical_factors(xi, sigma, g) / (sigma**2 / 2).exp(),
+                lambda xi, sigma, generator: (
+                    hierarchical_factors(xi, sigma, generator) / (sigma**2 / 2).exp()
+                ),
                 diagnosis="this subtracts sigma², twice too much: E[g] is exp(−sigma²/2).",
             ),
             KnownError(
-                lambda xi, s, g: hierarchical_factors(xi.flatten(0, 1)[:, None], s, g).view_as(xi),
+                _scale_of_each_example,
                 diagnosis=(
                     "every example has a g of its own. g is global: one draw for all examples."
                 ),
             ),
             KnownError(
-                lambda xi, s, g: hierarchical_factors(xi.flatten(0, 1)[None], s, g).view_as(xi),
+                _scale_of_all_samples,
                 diagnosis=(
                     "all S samples have one g. Then the S functions do not differ in their scales."
                 ),
             ),
             KnownError(
-                lambda xi, s, g: (
-                    torch.exp(
-                        s * torch.randn(len(xi), 1, 1, generator=g, dtype=xi.dtype) - s**2 / 2
-                    )
-                    * xi
-                ),
+                _noise_of_all_units,
                 diagnosis=(
                     "all K units share one normal number. Draw (S, 1, K) of them: one for each."
                 ),
             ),
             KnownError(
-                lambda xi, s, g: hierarchical_factors(torch.ones_like(xi), s, g) + xi,
+                lambda xi, sigma, generator: (
+                    hierarchical_factors(torch.ones_like(xi), sigma, generator) + xi
+                ),
                 diagnosis="the scale is added to xi; it multiplies it.",
             ),
         ),
@@ -297,7 +352,7 @@ EXERCISES = (
         criteria=(
             Criterion(
                 "measured: twice the alphas",
-                _changes_by(0, scale=2),
+                _changes_by(0, alphas=2),
                 advice="R = ½ Σ α_i h_i² w_i² for independent noise on a linear unit",
             ),
             Criterion(

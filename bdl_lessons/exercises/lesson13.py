@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -38,10 +40,12 @@ def comparison(first: Tensor, second: Tensor, n_test: int, n_train: int) -> Tens
 
     ``first`` and ``second`` hold log densities ``(splits, S, n_test)``.
     """
-    scores = [
-        (method.logsumexp(1) - math.log(method.shape[1])).mean(1) for method in (first, second)
-    ]
-    gaps = scores[0] - scores[1]
+
+    def score(log_p: Tensor) -> Tensor:
+        log_mean = log_p.logsumexp(1) - math.log(log_p.shape[1])
+        return log_mean.mean(1)
+
+    gaps = score(first) - score(second)
     error = torch.sqrt(gaps.var() * (1 / len(gaps) + n_test / n_train))
     return torch.stack([gaps.mean(), error])
 
@@ -53,21 +57,44 @@ def splits_needed(gap: float, std: float, test_fraction: float) -> float:
     tested.
     """
     room = (gap / (2 * std)) ** 2 - test_fraction / (1 - test_fraction)
-    return max(2.0, float(math.ceil(1 / room))) if room > 0 else math.inf
+    if room <= 0:
+        return math.inf
+    return max(2.0, float(math.ceil(1 / room)))
 
 
 _normal = normals(12)
-_NOISE = _normal(2, 20_000)
-_ERRORS = torch.tensor([[1.0], [1.6], [2.5]]).double() * _normal(3, 40) + 1.2 * _normal(40)
-_HARD = 6 * _normal(5, 1, 1)
+_SCORES_OF_KNOWN, _SCORES_OF_OOD = _normal(2, 20_000)
+_ERROR_SIZES = torch.tensor([[1.0], [1.6], [2.5]], dtype=torch.float64)
+_ERRORS = _ERROR_SIZES * _normal(3, 40) + 1.2 * _normal(40)
+_INDEPENDENT = torch.tensor([[2.0, -2.0, 0.0, 0.0], [0.0, 0.0, 4.0, -4.0]], dtype=torch.float64)
+_WITH_BIAS = torch.tensor([[1.0, 1.0], [1.0, -1.0]], dtype=torch.float64)
+_CORRELATED = torch.tensor([[1.0, -1.0, 0.0, 0.0], [2.0, -2.0, 1.0, -1.0]], dtype=torch.float64)
+_DIFFICULTY = 6 * _normal(5, 1, 1)
 _FIRST, _SECOND = 1.5 * _normal(2, 5, 4, 3) - 2
-_PILOT = ((0.3, 0.2, 0.1), (0.3, 0.4, 0.1), (0.1, 0.12, 0.1), (1.0, 0.9, 0.5), (5.0, 0.1, 0.2))
+_PILOTS = (  # gap, std and test_fraction
+    (0.3, 0.2, 0.1),
+    (0.3, 0.4, 0.1),
+    (0.1, 0.12, 0.1),
+    (1.0, 0.9, 0.5),
+    (5.0, 0.1, 0.2),
+)
 
 
 def _simulated(n_known: int, n_ood: int) -> list[float]:
     """What the package measures for a score of random numbers."""
-    measured = ood_metrics(_NOISE[0, :n_known], _NOISE[1, :n_ood])
+    measured = ood_metrics(_SCORES_OF_KNOWN[:n_known], _SCORES_OF_OOD[:n_ood])
     return [measured.fpr_at_95_tpr, measured.auroc, measured.aupr_in, measured.aupr_out]
+
+
+def _with_fpr(fpr_at_95_tpr: float, n_known: int, n_ood: int) -> Tensor:
+    """The right numbers, but for the FPR95."""
+    auroc_and_aupr = uninformative(n_known, n_ood)[1:]
+    return torch.cat([torch.tensor([fpr_at_95_tpr], dtype=torch.float64), auroc_and_aupr])
+
+
+def _with_share_as_auroc(n_known: int, n_ood: int) -> Tensor:
+    share = n_known / (n_known + n_ood)
+    return torch.tensor([0.95, share, share, share], dtype=torch.float64)
 
 
 def _gradient(weights: Tensor) -> Tensor:
@@ -75,52 +102,78 @@ def _gradient(weights: Tensor) -> Tensor:
     return _ERRORS @ (weights @ _ERRORS) / _ERRORS.shape[1]
 
 
+def _weights_of_covariance(errors: Tensor) -> Tensor:
+    """The weights with the smallest variance of the weighted mean."""
+    weights = torch.linalg.solve(torch.cov(errors), errors.new_ones(len(errors)))
+    return weights / weights.sum()
+
+
 def _reported(first: Tensor, second: Tensor, test_fraction: float) -> list[float]:
     """The package's paired difference of densities that are averaged one by one."""
-    scores = [method.exp().mean(1).log().mean(1).numpy() for method in (first, second)]
-    difference = paired_difference(*scores, test_fraction=test_fraction)
+
+    def scores(log_p: Tensor) -> np.ndarray:
+        density = log_p.exp().mean(1)
+        return density.log().mean(1).numpy()
+
+    difference = paired_difference(scores(first), scores(second), test_fraction=test_fraction)
     return [difference.mean, difference.corrected_std_error]
 
 
-def _averaged(log_p: Tensor) -> Tensor:
+def _log_mean_likelihood(log_p: Tensor) -> Tensor:
     """Log likelihood (1) of each split."""
-    return (log_p.logsumexp(1) - math.log(log_p.shape[1])).mean(1)
+    log_mean = log_p.logsumexp(1) - math.log(log_p.shape[1])
+    return log_mean.mean(1)
 
 
-def _of_one_draw(log_p: Tensor) -> Tensor:
+def _mean_log_likelihood(log_p: Tensor) -> Tensor:
     """The expected log likelihood of one random draw, for each split."""
     return log_p.mean((1, 2))
 
 
-def _joint(log_p: Tensor) -> Tensor:
+def _joint_log_likelihood(log_p: Tensor) -> Tensor:
     """The joint log likelihood of all test examples over their number, for each split."""
     n_draws, n_test = log_p.shape[1:]
     return (log_p.sum(2).logsumexp(1) - math.log(n_draws)) / n_test
 
 
-def _compared(
-    first: Tensor, second: Tensor, *, n_test: float, n_train: float, score=None, paired=True
+def _wrong_comparison(
+    first: Tensor,
+    second: Tensor,
+    n_test: float,
+    n_train: float,
+    score=_log_mean_likelihood,
+    paired: bool = True,
 ) -> Tensor:
-    """The comparison with some of its mistakes left; ``score`` is ``_averaged`` unless given."""
-    scores = [(score or _averaged)(method) for method in (first, second)]
-    gaps = scores[0] - scores[1]
-    var = gaps.var() if paired else scores[0].var() + scores[1].var()
-    return torch.stack([gaps.mean(), torch.sqrt(var * (1 / len(gaps) + n_test / n_train))])
+    """The comparison with some of its mistakes left."""
+    first_scores = score(first)
+    second_scores = score(second)
+    gaps = first_scores - second_scores
+    var = gaps.var() if paired else first_scores.var() + second_scores.var()
+    error = torch.sqrt(var * (1 / len(gaps) + n_test / n_train))
+    return torch.stack([gaps.mean(), error])
 
 
-def _needed_error(gap: float, std: float, fraction: float, n_splits: float) -> bool:
+def _is_two_errors(gap: float, std: float, test_fraction: float, n_splits: float) -> bool:
     """Whether ``gap`` is at least two errors with so many splits."""
-    return gap >= 2 * std * math.sqrt(1 / n_splits + fraction / (1 - fraction))
+    error = std * math.sqrt(1 / n_splits + test_fraction / (1 - test_fraction))
+    return gap >= 2 * error
 
 
 def _is_smallest(answer) -> bool:
-    for pilot in _PILOT[:2]:
-        n_splits = answer(*pilot)
-        if not float(n_splits).is_integer() or not _needed_error(*pilot, n_splits):
+    for gap, std, test_fraction in _PILOTS[:2]:
+        n_splits = answer(gap, std, test_fraction)
+        if not float(n_splits).is_integer():
             return False
-        if _needed_error(*pilot, n_splits - 1):
+        if not _is_two_errors(gap, std, test_fraction, n_splits):
+            return False
+        if _is_two_errors(gap, std, test_fraction, n_splits - 1):
             return False
     return True
+
+
+def _splits_with_room(room: float, rounded: Callable[[float], int]) -> float:
+    """The number of splits where the inverse of ``room`` is rounded."""
+    return max(2.0, float(rounded(1 / room))) if room > 0 else math.inf
 
 
 EXERCISES = (
@@ -175,23 +228,17 @@ EXERCISES = (
                 ),
             ),
             KnownError(
-                lambda n_known, n_ood: torch.cat(
-                    [torch.tensor([0.05]).double(), uninformative(n_known, n_ood)[1:]]
-                ),
+                lambda n_known, n_ood: _with_fpr(0.05, n_known, n_ood),
                 diagnosis=(
                     "FPR95 is the share of OOD inputs that *pass* when 95 % of the known pass."
                 ),
             ),
             KnownError(
-                lambda n_known, n_ood: torch.cat(
-                    [torch.tensor([0.5]).double(), uninformative(n_known, n_ood)[1:]]
-                ),
+                lambda n_known, n_ood: _with_fpr(0.5, n_known, n_ood),
                 diagnosis="FPR95 is not taken at the threshold at which half of the inputs pass.",
             ),
             KnownError(
-                lambda n_known, n_ood: torch.tensor(
-                    [0.95, n_known / (n_known + n_ood)] * 2
-                ).double()[[0, 1, 1, 1]],
+                _with_share_as_auroc,
                 diagnosis=(
                     "the AUROC compares pairs of one known and one OOD input: it does not depend "
                     "on how many there are of each kind."
@@ -225,27 +272,19 @@ EXERCISES = (
             ),
             Criterion(
                 "two independent networks: inverse to their mean squared errors",
-                agrees(
-                    lambda answer: answer(torch.tensor([[2.0, -2, 0, 0], [0, 0, 4, -4]]).double()),
-                    [0.8, 0.2],
-                ),
+                agrees(lambda answer: answer(_INDEPENDENT), [0.8, 0.2]),
                 advice="with errors that do not correlate, A is diagonal",
             ),
             Criterion(
                 "a bias counts: errors (1, 1) and (1, −1) get one half each",
-                agrees(
-                    lambda answer: answer(torch.tensor([[1.0, 1], [1, -1]]).double()), [0.5, 0.5]
-                ),
+                agrees(lambda answer: answer(_WITH_BIAS), [0.5, 0.5]),
                 advice=(
                     "take mean products of the errors, not their covariance: a bias is an error too"
                 ),
             ),
             Criterion(
                 "a weight may be negative: errors (1, −1, 0, 0) and (2, −2, 1, −1)",
-                agrees(
-                    lambda answer: answer(torch.tensor([[1.0, -1, 0, 0], [2, -2, 1, -1]]).double()),
-                    [1.5, -0.5],
-                ),
+                agrees(lambda answer: answer(_CORRELATED), [1.5, -0.5]),
                 advice="keep a negative weight: the worse network then corrects the better one",
             ),
         ),
@@ -268,10 +307,7 @@ EXERCISES = (
                 diagnosis="the direction is right; the sum of the weights is not 1.",
             ),
             KnownError(
-                lambda errors: (
-                    torch.linalg.solve(torch.cov(errors), errors.new_ones(len(errors)))
-                    / torch.linalg.inv(torch.cov(errors)).sum()
-                ),
+                _weights_of_covariance,
                 diagnosis=(
                     "this is the smallest *variance*. A network with a bias has errors that a "
                     "covariance does not see."
@@ -295,14 +331,15 @@ EXERCISES = (
             Criterion(
                 "it is the package's paired difference",
                 agrees(
-                    lambda answer: answer(_FIRST, _SECOND, 3, 12), _reported(_FIRST, _SECOND, 0.2)
+                    lambda answer: answer(_FIRST, _SECOND, 3, 12),
+                    _reported(_FIRST, _SECOND, test_fraction=0.2),
                 ),
                 advice="take (1) and (2) symbol by symbol; n_test over n_train is 1/4 here",
             ),
             Criterion(
                 "what makes a split hard for both methods cancels",
                 agrees(
-                    lambda answer: answer(_FIRST + _HARD, _SECOND + _HARD, 3, 12),
+                    lambda answer: answer(_FIRST + _DIFFICULTY, _SECOND + _DIFFICULTY, 3, 12),
                     lambda answer: answer(_FIRST, _SECOND, 3, 12),
                 ),
                 advice="form the differences split by split before you take a variance",
@@ -311,7 +348,7 @@ EXERCISES = (
                 "the score is that of the averaged density",
                 agrees(
                     lambda answer: answer(_FIRST, _FIRST[:, :1], 3, 12)[0],
-                    _reported(_FIRST, _FIRST[:, :1], 0.2)[0],
+                    _reported(_FIRST, _FIRST[:, :1], test_fraction=0.2)[0],
                 ),
                 advice=(
                     "average the densities, then take the logarithm: logsumexp over draws minus "
@@ -333,8 +370,8 @@ EXERCISES = (
         ),
         known_errors=(
             KnownError(
-                lambda first, second, n_test, n_train: _compared(
-                    first, second, n_test=n_test, n_train=n_train, score=_of_one_draw
+                lambda first, second, n_test, n_train: _wrong_comparison(
+                    first, second, n_test, n_train, score=_mean_log_likelihood
                 ),
                 diagnosis=(
                     "the logarithms are still averaged over the draws. That is the expected score "
@@ -342,8 +379,8 @@ EXERCISES = (
                 ),
             ),
             KnownError(
-                lambda first, second, n_test, n_train: _compared(
-                    first, second, n_test=n_test, n_train=n_train, paired=False
+                lambda first, second, n_test, n_train: _wrong_comparison(
+                    first, second, n_test, n_train, paired=False
                 ),
                 diagnosis=(
                     "the variances of both methods are still added, as if they had seen different "
@@ -351,8 +388,8 @@ EXERCISES = (
                 ),
             ),
             KnownError(
-                lambda first, second, n_test, n_train: _compared(
-                    first, second, n_test=n_test, n_train=n_test + n_train
+                lambda first, second, n_test, n_train: _wrong_comparison(
+                    first, second, n_test, n_train=n_test + n_train
                 ),
                 diagnosis="n_test is still divided by all examples; (2) has n_test over n_train.",
             ),
@@ -366,8 +403,8 @@ EXERCISES = (
                 ),
             ),
             KnownError(
-                lambda first, second, n_test, n_train: _compared(
-                    first, second, n_test=n_test, n_train=n_train, score=_joint
+                lambda first, second, n_test, n_train: _wrong_comparison(
+                    first, second, n_test, n_train, score=_joint_log_likelihood
                 ),
                 diagnosis=(
                     "this is the joint likelihood of all test examples under one draw, as in the "
@@ -388,7 +425,7 @@ EXERCISES = (
         title="how many splits?",
         kind="design",
         solution=splits_needed,
-        probe=lambda answer: [answer(*pilot) for pilot in _PILOT],
+        probe=lambda answer: [answer(gap, std, fraction) for gap, std, fraction in _PILOTS],
         criteria=(
             Criterion(
                 "with so many splits the gap is two errors, with one less it is not",
@@ -411,25 +448,21 @@ EXERCISES = (
         ),
         known_errors=(
             KnownError(
-                lambda gap, std, fraction: max(2.0, float(math.ceil((2 * std / gap) ** 2))),
+                lambda gap, std, fraction: _splits_with_room((gap / (2 * std)) ** 2, math.ceil),
                 diagnosis=(
                     "this is the number for independent splits. The term n_test / n_train is "
                     "missing."
                 ),
             ),
             KnownError(
-                lambda gap, std, fraction: (
-                    max(2.0, float(math.ceil(1 / room)))
-                    if (room := (gap / (2 * std)) ** 2 - fraction) > 0
-                    else math.inf
+                lambda gap, std, fraction: _splits_with_room(
+                    (gap / (2 * std)) ** 2 - fraction, math.ceil
                 ),
                 diagnosis="(2) has n_test over n_train, that is f / (1 − f), and not f.",
             ),
             KnownError(
-                lambda gap, std, fraction: (
-                    max(2.0, float(math.floor(1 / room)))
-                    if (room := (gap / (2 * std)) ** 2 - fraction / (1 - fraction)) > 0
-                    else math.inf
+                lambda gap, std, fraction: _splits_with_room(
+                    (gap / (2 * std)) ** 2 - fraction / (1 - fraction), math.floor
                 ),
                 diagnosis="round up: with the whole number below, the gap is less than two errors.",
             ),

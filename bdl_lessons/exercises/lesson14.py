@@ -51,10 +51,11 @@ _FACTOR = _normal(4, 4) + torch.eye(4, dtype=torch.float64)
 _PRECISION = _FACTOR @ _FACTOR.T + torch.eye(4, dtype=torch.float64)
 _ROOT = _normal(4, 4)
 _COV = 0.3 * _ROOT @ _ROOT.T + 0.1 * torch.eye(4, dtype=torch.float64)
+_RIDGE = torch.tensor([[1.0, -0.9], [-0.9, 1.0]], dtype=torch.float64)
 _CASES = ((-0.9, math.pi / 4), (-0.9, -math.pi / 4), (-0.9, 0.0), (0.5, 1.1))
 
 
-def _by_matrices(rho: float, angle: float) -> float:
+def _ratio_by_matrices(rho: float, angle: float) -> float:
     posterior = torch.tensor([[1, rho], [rho, 1]], dtype=torch.float64)
     independent = torch.diag(1 / torch.linalg.inv(posterior).diagonal())
     x = torch.tensor([math.cos(angle), math.sin(angle)], dtype=torch.float64)
@@ -64,19 +65,29 @@ def _by_matrices(rho: float, angle: float) -> float:
 def _kl(cov: Tensor, precision: Tensor) -> Tensor:
     zeros = torch.zeros(len(cov), dtype=torch.float64)
     q = MultivariateNormal(zeros, cov)
-    return kl_divergence(q, MultivariateNormal(zeros, precision_matrix=precision))
+    posterior = MultivariateNormal(zeros, precision_matrix=precision)
+    return kl_divergence(q, posterior)
+
+
+def _kl_of_scaled(scale: float) -> float:
+    return float(_kl(scale * _COV, _PRECISION))
 
 
 def _has_the_smallest_kl(answer) -> bool:
-    (scale, _) = answer(_COV, _PRECISION)
-    best = _kl(float(scale) * _COV, _PRECISION)
-    nearby = [_kl(float(scale) * factor * _COV, _PRECISION) for factor in (0.97, 1.03)]
-    return all(float(best) < float(value) for value in nearby)
+    scale = float(answer(_COV, _PRECISION)[0])
+    smallest = _kl_of_scaled(scale)
+    return smallest < _kl_of_scaled(0.97 * scale) and smallest < _kl_of_scaled(1.03 * scale)
 
 
 def _saves_what_it_says(answer) -> bool:
-    (scale, saved) = answer(_COV, _PRECISION)
-    return close(saved, _kl(_COV, _PRECISION) - _kl(float(scale) * _COV, _PRECISION))
+    scale, saved = answer(_COV, _PRECISION)
+    return close(saved, _kl_of_scaled(1.0) - _kl_of_scaled(float(scale)))
+
+
+def _wrong_scale(cov: Tensor, precision: Tensor, scale: Tensor) -> Tensor:
+    """With another factor, and the right number of nats."""
+    _, saved = best_scale(cov, precision)
+    return torch.stack([scale, saved])
 
 
 def _ratio_at(x: Tensor, cov: Tensor, other_cov: Tensor) -> Tensor:
@@ -85,50 +96,65 @@ def _ratio_at(x: Tensor, cov: Tensor, other_cov: Tensor) -> Tensor:
 
 def _largest_ratio(cov: Tensor, other_cov: Tensor) -> float:
     """From the eigenvalues of a matrix that is not symmetric, so by another way."""
-    return float(torch.linalg.eigvals(torch.linalg.solve(other_cov, cov)).real.max())
+    eigenvalues = torch.linalg.eigvals(torch.linalg.solve(other_cov, cov))
+    return float(eigenvalues.real.max())
 
 
-def _measured(shift: str) -> bool:
-    """The mean variances of a correlated and an independent posterior on shifted inputs."""
+def _correlated_inputs() -> Tensor:
+    """Standardised inputs ``(400, 5)``; the last one falls where the others rise."""
     draw = normals(15)
     common = draw(400, 1)
     x = common + 0.5 * draw(400, 5)
-    x = x * torch.tensor([1.0, 1.0, 1.0, 1.0, -1.0], dtype=torch.float64)  # one falls
-    x = (x - x.mean(0)) / x.std(0)
+    x[:, -1] = -x[:, -1]
+    return (x - x.mean(0)) / x.std(0)
+
+
+def _shifted(x: Tensor, shift: str) -> Tensor:
+    generator = torch.Generator().manual_seed(0)
+    if shift == "double":
+        return 2 * x
+    if shift == "rows":
+        return x[torch.randperm(len(x), generator=generator)]
+    if shift == "columns":
+        columns = [column[torch.randperm(len(x), generator=generator)] for column in x.T]
+        return torch.stack(columns, dim=1)
+    if shift == "negate all":
+        return -x
+    if shift == "negate one":
+        return torch.cat([-x[:, :1], x[:, 1:]], dim=1)
+    return x[:, [4, 1, 2, 3, 0]]  # swap
+
+
+def _mean_variance(x: Tensor, cov: Tensor) -> Tensor:
+    """The mean over inputs of the variance of ``x @ w``, where the weights have this covariance."""
+    return ((x @ cov) * x).sum(1).mean()
+
+
+def _measured(shift: str) -> bool:
+    """Whether the mean variances of an exact and an independent posterior part, by a fifth."""
+    x = _correlated_inputs()
     precision = x.T @ x + torch.eye(5, dtype=torch.float64)
     exact = torch.linalg.inv(precision)
     independent = torch.diag(1 / precision.diagonal())
-
-    generator = torch.Generator().manual_seed(0)
-    if shift == "double":
-        shifted = 2 * x
-    elif shift == "rows":
-        shifted = x[torch.randperm(len(x), generator=generator)]
-    elif shift == "columns":
-        orders = [torch.randperm(len(x), generator=generator) for _ in range(5)]
-        shifted = torch.stack([x[order, i] for i, order in enumerate(orders)], dim=1)
-    elif shift == "negate all":
-        shifted = -x
-    elif shift == "negate one":
-        shifted = x * torch.tensor([-1.0, 1.0, 1.0, 1.0, 1.0], dtype=torch.float64)
-    else:
-        shifted = x[:, [4, 1, 2, 3, 0]]
-
-    def mean_variance(cov: Tensor) -> Tensor:
-        return torch.einsum("ni,ij,nj->n", shifted, cov, shifted).mean()
-
-    ratio = mean_variance(exact) / mean_variance(independent)
+    shifted = _shifted(x, shift)
+    ratio = _mean_variance(shifted, exact) / _mean_variance(shifted, independent)
     return not 0.8 < float(ratio) < 1.25
 
 
-def _ask(answer, shifts=SHIFTS) -> list[float]:
+def _predictions(answer, shifts=SHIFTS) -> list[float]:
     return [float(answer(shift)) for shift in shifts]
+
+
+def _main_direction(matrix: Tensor) -> Tensor:
+    """The eigenvector of the largest eigenvalue."""
+    _, directions = torch.linalg.eigh(matrix)
+    return directions[:, -1]
 
 
 def _without_going_back(cov: Tensor, other_cov: Tensor) -> Tensor:
     L = torch.linalg.cholesky(other_cov)
     inverse = torch.linalg.inv(L)
-    return torch.linalg.eigh(inverse @ cov @ inverse.T)[1][:, -1]
+    return _main_direction(inverse @ cov @ inverse.T)
 
 
 EXERCISES = (
@@ -143,7 +169,7 @@ EXERCISES = (
                 "it is that of the matrices, for four inputs",
                 agrees(
                     lambda answer: [answer(rho, angle) for rho, angle in _CASES],
-                    [_by_matrices(rho, angle) for rho, angle in _CASES],
+                    [_ratio_by_matrices(rho, angle) for rho, angle in _CASES],
                 ),
                 advice="write both variances of w₁ cos(angle) + w₂ sin(angle), then divide",
             ),
@@ -230,14 +256,14 @@ EXERCISES = (
                 "is positive.",
             ),
             KnownError(
-                lambda cov, precision: torch.stack(
-                    [1 / best_scale(cov, precision)[0], best_scale(cov, precision)[1]]
+                lambda cov, precision: _wrong_scale(
+                    cov, precision, scale=torch.trace(precision @ cov) / len(cov)
                 ),
                 diagnosis="tr(ΛΣ)/K says by how much Σ is too large: divide by it.",
             ),
             KnownError(
-                lambda cov, precision: torch.stack(
-                    [1 / torch.trace(precision @ cov), best_scale(cov, precision)[1]]
+                lambda cov, precision: _wrong_scale(
+                    cov, precision, scale=1 / torch.trace(precision @ cov)
                 ),
                 diagnosis="log |scale · Σ| is K log scale + log |Σ|: K of them, not one.",
             ),
@@ -272,10 +298,7 @@ EXERCISES = (
             Criterion(
                 "by hand: across the ridge for the two weights of the lesson",
                 agrees(
-                    lambda answer: answer(
-                        torch.tensor([[1.0, -0.9], [-0.9, 1.0]], dtype=torch.float64),
-                        0.19 * torch.eye(2, dtype=torch.float64),
-                    ).prod(),
+                    lambda answer: answer(_RIDGE, 0.19 * torch.eye(2)).prod(),
                     -0.5,
                     atol=1e-5,
                 ),
@@ -284,7 +307,7 @@ EXERCISES = (
         ),
         known_errors=(
             KnownError(
-                lambda cov, other_cov: torch.linalg.eigh(cov)[1][:, -1],
+                lambda cov, other_cov: _main_direction(cov),
                 diagnosis="this input has the largest variance under cov alone. Where other_cov is "
                 "large as well, the ratio is small.",
             ),
@@ -293,7 +316,7 @@ EXERCISES = (
                 diagnosis="here the ratio is smallest: cov and other_cov are exchanged.",
             ),
             KnownError(
-                lambda cov, other_cov: torch.linalg.eigh(cov - other_cov)[1][:, -1],
+                lambda cov, other_cov: _main_direction(cov - other_cov),
                 diagnosis="this makes the *difference* of the variances largest, not their ratio.",
             ),
             KnownError(
@@ -313,12 +336,12 @@ EXERCISES = (
         title="which shifts show structure?",
         kind="predict",
         solution=shows_structure,
-        probe=_ask,
+        probe=_predictions,
         criteria=(
             Criterion(
                 "measured: twice as large, other rows, all signs changed",
                 agrees(
-                    lambda answer: _ask(answer, ("double", "rows", "negate all")),
+                    lambda answer: _predictions(answer, ("double", "rows", "negate all")),
                     [float(_measured(shift)) for shift in ("double", "rows", "negate all")],
                 ),
                 advice="what do these do to the products x_i x_j, on average over the inputs?",
@@ -326,7 +349,7 @@ EXERCISES = (
             Criterion(
                 "measured: every column in an order of its own",
                 agrees(
-                    lambda answer: _ask(answer, ("columns",)),
+                    lambda answer: _predictions(answer, ("columns",)),
                     [float(_measured("columns"))],
                 ),
                 advice="see (4): what becomes of the mean of x_i x_j?",
@@ -334,7 +357,7 @@ EXERCISES = (
             Criterion(
                 "measured: one sign changed, two columns exchanged",
                 agrees(
-                    lambda answer: _ask(answer, ("negate one", "swap")),
+                    lambda answer: _predictions(answer, ("negate one", "swap")),
                     [float(_measured(shift)) for shift in ("negate one", "swap")],
                 ),
                 advice="the columns are correlated, one of them negatively: which of the products "

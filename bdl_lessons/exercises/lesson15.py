@@ -26,9 +26,11 @@ def noisy_information(probs: Tensor, error: float) -> Tensor:
 
     ``probs`` is ``(S, C)``. Each mask also predicts the label that is given; (7) does the rest.
     """
-    given = (1 - error) * probs + error * (1 - probs) / (probs.shape[-1] - 1)
+    n_classes = probs.shape[-1]
+    given = (1 - error) * probs + error * (1 - probs) / (n_classes - 1)
+    entropy_of_mean = torch.special.entr(given.mean(0)).sum()
     entropies = torch.special.entr(given).sum(-1)
-    return torch.special.entr(given.mean(0)).sum() - entropies.mean()
+    return entropy_of_mean - entropies.mean()
 
 
 def cheapest(probs: Tensor, cost: Tensor, cost_of_abstaining: float) -> Tensor:
@@ -48,8 +50,9 @@ def joint_information(first: Tensor, second: Tensor) -> Tensor:
     is a product, and its entropy a sum; the average over the masks is no product.
     """
     joint = (first[:, :, None] * second[:, None, :]).mean(0)
+    entropy_of_mean = torch.special.entr(joint).sum()
     entropies = torch.special.entr(first).sum(-1) + torch.special.entr(second).sum(-1)
-    return torch.special.entr(joint).sum() - entropies.mean()
+    return entropy_of_mean - entropies.mean()
 
 
 _normal = normals(15)
@@ -61,13 +64,21 @@ _CERTAIN = torch.eye(2).double()
 _UNIFORM = torch.linspace(0.5, 1, 20_001).double()
 
 
-def _simulated(cost: float) -> list[float]:
+def _simulated(cost_of_abstaining: float) -> list[float]:
     """Coverage, risk and mean cost of the package's decisions, on a grid of confidences."""
     probs = torch.stack([_UNIFORM, 1 - _UNIFORM], -1)
-    answered = decide(probs, chow_threshold(1, cost)) >= 0
-    wrong = 1 - _UNIFORM
-    mean = torch.where(answered, wrong, cost).mean()
-    return [answered.double().mean().item(), wrong[answered].mean().item(), mean.item()]
+    threshold = chow_threshold(cost_of_error=1, cost_of_abstaining=cost_of_abstaining)
+    is_answered = decide(probs, threshold) >= 0
+    error = 1 - _UNIFORM
+    coverage = is_answered.double().mean()
+    risk = error[is_answered].mean()
+    cost = torch.where(is_answered, error, cost_of_abstaining).mean()
+    return [coverage.item(), risk.item(), cost.item()]
+
+
+def _calibrated(coverage: float, risk: float, share_wrong: float, cost: float) -> list[float]:
+    """Coverage, risk and mean cost if that share of all inputs is answered wrongly."""
+    return [coverage, risk, share_wrong + (1 - coverage) * cost]
 
 
 def _information(joint: Tensor) -> Tensor:
@@ -77,35 +88,65 @@ def _information(joint: Tensor) -> Tensor:
     return torch.special.xlogy(joint, joint / product).sum()
 
 
-def _by_table(probs: Tensor, error: float) -> Tensor:
+def _information_of_given(probs: Tensor, error: float) -> Tensor:
     """The information of the label that is given, by summing over the true one."""
     n_classes = probs.shape[-1]
-    channel = torch.full((n_classes, n_classes), error / (n_classes - 1)).double()
+    share_of_wrong_class = error / (n_classes - 1)
+    channel = torch.full((n_classes, n_classes), share_of_wrong_class, dtype=torch.float64)
     channel.fill_diagonal_(1 - error)
     return _information(probs @ channel / len(probs))
 
 
-def _of_pair(first: Tensor, second: Tensor) -> Tensor:
-    return _information(first[:, :, None] * second[:, None, :] / len(first))
+def _information_of_pair(first: Tensor, second: Tensor) -> Tensor:
+    joint = first[:, :, None] * second[:, None, :] / len(first)
+    return _information(joint)
 
 
 def _costs(decisions: Tensor) -> Tensor:
     """The expected cost of each decision about ``_BATCH``, one by one."""
     costs = []
-    for p, decision in zip(_BATCH, decisions.tolist(), strict=True):
-        costs.append(1.2 if decision == -1 else sum(p[c] * _COST[decision, c] for c in range(3)))
+    for probs, decision in zip(_BATCH, decisions.tolist(), strict=True):
+        if decision == -1:
+            costs.append(1.2)
+        else:
+            costs.append(sum(probs[c] * _COST[decision, c] for c in range(3)))
     return torch.as_tensor(costs).double()
 
 
+def _costs_of(answer) -> Tensor:
+    decisions = torch.as_tensor(answer(_BATCH, _COST, 1.2)).long()
+    return _costs(decisions)
+
+
 def _smallest_costs() -> Tensor:
-    return torch.stack([_costs(torch.full((40,), k)) for k in (-1, 0, 1, 2)]).amin(0)
+    of_every_decision = [_costs(torch.full((40,), decision)) for decision in (-1, 0, 1, 2)]
+    return torch.stack(of_every_decision).amin(0)
 
 
-def _equal_costs(answer) -> bool:
-    """With one cost for all errors it is Chow's rule."""
-    cost = 10 * (1 - torch.eye(3).double())
-    expected = decide(_BATCH, chow_threshold(10, 3))
-    return close(answer(_BATCH, cost, 3.0), expected)
+def _is_chows_rule(answer) -> bool:
+    """Whether the decisions are those of Chow's rule with one cost for all errors."""
+    cost = 10 * (1 - torch.eye(3, dtype=torch.float64))
+    threshold = chow_threshold(cost_of_error=10, cost_of_abstaining=3)
+    return close(answer(_BATCH, cost, 3.0), decide(_BATCH, threshold))
+
+
+def _abstains_where_it_is_cheap(answer) -> bool:
+    """Whether no answer is never chosen at a cost of 100, and always at one of -100."""
+    expensive = torch.as_tensor(answer(_BATCH, _COST, 100.0))
+    cheap = torch.as_tensor(answer(_BATCH, _COST, -100.0))
+    return bool((expensive >= 0).all()) and bool((cheap == -1).all())
+
+
+def _most_probable(probs: Tensor, cost: Tensor, cost_of_abstaining: float) -> Tensor:
+    """Answers the most probable class unless abstaining is cheaper."""
+    answer = probs.argmax(-1)
+    expected = (probs @ cost.T).gather(1, answer[:, None])[:, 0]
+    return torch.where(expected <= cost_of_abstaining, answer, -1)
+
+
+def _entropy_of_pair(first: Tensor, second: Tensor) -> Tensor:
+    joint = (first[:, :, None] * second[:, None, :]).mean(0)
+    return torch.special.entr(joint).sum()
 
 
 EXERCISES = (
@@ -134,17 +175,23 @@ EXERCISES = (
         ),
         known_errors=(
             KnownError(
-                lambda cost: [cost, cost / 2, cost * cost / 2 + (1 - cost) * cost],
+                lambda cost: _calibrated(
+                    coverage=cost, risk=cost / 2, share_wrong=cost**2 / 2, cost=cost
+                ),
                 diagnosis="the confidences fill ½ to 1, an interval of length ½, not 0 to 1.",
             ),
             KnownError(
-                lambda cost: [2 * cost, cost, 2 * cost * cost + (1 - 2 * cost) * cost],
+                lambda cost: _calibrated(
+                    coverage=2 * cost, risk=cost, share_wrong=2 * cost**2, cost=cost
+                ),
                 diagnosis=(
                     "this is the risk at the threshold itself; most answers are surer than that."
                 ),
             ),
             KnownError(
-                lambda cost: [2 * cost, cost**2, cost**2 + (1 - 2 * cost) * cost],
+                lambda cost: _calibrated(
+                    coverage=2 * cost, risk=cost**2, share_wrong=cost**2, cost=cost
+                ),
                 diagnosis=(
                     "this risk is a share of all inputs; it should be one of the answers given."
                 ),
@@ -165,17 +212,26 @@ EXERCISES = (
         criteria=(
             Criterion(
                 "three classes, 7 masks, 20 % errors: the sum over all true labels",
-                agrees(lambda answer: answer(_PROBS, 0.2), lambda _: _by_table(_PROBS, 0.2)),
+                agrees(
+                    lambda answer: answer(_PROBS, 0.2),
+                    lambda _: _information_of_given(_PROBS, 0.2),
+                ),
                 advice="what probability does a mask give to the label that is *given*?",
             ),
             Criterion(
                 "four classes, 35 % errors",
-                agrees(lambda answer: answer(_OTHER, 0.35), lambda _: _by_table(_OTHER, 0.35)),
+                agrees(
+                    lambda answer: answer(_OTHER, 0.35),
+                    lambda _: _information_of_given(_OTHER, 0.35),
+                ),
                 advice="an error goes to each of the other C - 1 classes equally often",
             ),
             Criterion(
                 "no errors: the mutual information (7)",
-                agrees(lambda answer: answer(_PROBS, 0.0), lambda _: _by_table(_PROBS, 0.0)),
+                agrees(
+                    lambda answer: answer(_PROBS, 0.0),
+                    lambda _: _information_of_given(_PROBS, 0.0),
+                ),
                 advice="with error = 0 the label that is given is the true one",
             ),
             Criterion(
@@ -217,23 +273,17 @@ EXERCISES = (
         criteria=(
             Criterion(
                 "no other decision has a smaller expected cost, at 40 inputs",
-                agrees(
-                    lambda answer: _costs(torch.as_tensor(answer(_BATCH, _COST, 1.2)).long()),
-                    lambda _: _smallest_costs(),
-                ),
+                agrees(_costs_of, lambda _: _smallest_costs()),
                 advice="of each answer k: the costs cost[k, c], weighted by the probabilities of c",
             ),
             Criterion(
                 "one cost for all errors: Chow's rule",
-                _equal_costs,
+                _is_chows_rule,
                 advice="compare the smallest expected cost with that of abstaining",
             ),
             Criterion(
                 "silence that costs 100 is never chosen, and one that gains 100 always",
-                lambda answer: (
-                    bool((torch.as_tensor(answer(_BATCH, _COST, 100.0)) >= 0).all())
-                    and bool((torch.as_tensor(answer(_BATCH, _COST, -100.0)) == -1).all())
-                ),
+                _abstains_where_it_is_cheap,
                 advice="-1 where abstaining is cheaper than every answer",
             ),
         ),
@@ -245,12 +295,7 @@ EXERCISES = (
                 diagnosis="rows and columns are exchanged: cost[k, c] is for answer k, right is c.",
             ),
             KnownError(
-                lambda probs, cost, cost_of_abstaining: torch.where(
-                    (probs @ cost.T).gather(1, probs.argmax(-1)[:, None])[:, 0]
-                    <= cost_of_abstaining,
-                    probs.argmax(-1),
-                    -1,
-                ),
+                _most_probable,
                 diagnosis=(
                     "this answers the most probable class; a less probable one may be cheaper."
                 ),
@@ -271,12 +316,18 @@ EXERCISES = (
         criteria=(
             Criterion(
                 "7 masks, three and four classes: from the definition",
-                agrees(lambda answer: answer(_PROBS, _OTHER), lambda _: _of_pair(_PROBS, _OTHER)),
+                agrees(
+                    lambda answer: answer(_PROBS, _OTHER),
+                    lambda _: _information_of_pair(_PROBS, _OTHER),
+                ),
                 advice="(7) holds for the pair of labels, with its C × C probabilities",
             ),
             Criterion(
                 "twice the same input",
-                agrees(lambda answer: answer(_OTHER, _OTHER), lambda _: _of_pair(_OTHER, _OTHER)),
+                agrees(
+                    lambda answer: answer(_OTHER, _OTHER),
+                    lambda _: _information_of_pair(_OTHER, _OTHER),
+                ),
                 advice="the labels are independent given the mask, not on the average",
             ),
             Criterion(
@@ -299,9 +350,7 @@ EXERCISES = (
                 ),
             ),
             KnownError(
-                lambda first, second: torch.special.entr(
-                    (first[:, :, None] * second[:, None, :]).mean(0)
-                ).sum(),
+                _entropy_of_pair,
                 diagnosis="this is the entropy of the pair; what the masks leave open is missing.",
             ),
         ),

@@ -46,7 +46,7 @@ class BatchedNetworks:
             if differing:
                 raise ValueError(f"networks must be alike, they differ in {differing}")
         self._networks = [deepcopy(network) for network in networks]
-        stackable = [_with_own_settings_as_buffers(network) for network in networks]
+        stackable = [_with_settings_as_buffers(network) for network in networks]
         self._first = stackable[0]
         parameters, self._buffers = stack_module_state(stackable)
         self._parameters = {
@@ -76,8 +76,8 @@ class BatchedNetworks:
     def network(self, number: int) -> Network:
         """A copy of one of them as a network of its own."""
         network = deepcopy(self._networks[number])
-        own = {name: value[number] for name, value in self._parameters.items()}
-        network.load_state_dict(own, strict=False)  # buffers are not trained
+        trained = {name: value[number] for name, value in self._parameters.items()}
+        network.load_state_dict(trained, strict=False)  # buffers are not trained
         return network
 
     def _call(self, state: dict[str, Tensor], *args) -> Tensor:
@@ -215,7 +215,7 @@ def _settings_in_common(network: Network) -> dict[str, object]:
     return settings
 
 
-def _with_own_settings_as_buffers(network: Network) -> Network:
+def _with_settings_as_buffers(network: Network) -> Network:
     """A copy whose ``batch_may_differ`` are buffers, which ``vmap`` can give each network its own
     of."""
     network = deepcopy(network)

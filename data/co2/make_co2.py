@@ -77,9 +77,9 @@ def weekly_source() -> str:
         raise ModuleNotFoundError("make_co2 needs statsmodels: pip install statsmodels")
     path = Path(spec.origin).parent / "datasets" / "co2" / "co2.csv"
     content = path.read_bytes()
-    found = hashlib.sha256(content).hexdigest()
-    if found != SOURCE_SHA256:
-        raise ValueError(f"{path} has sha256 {found}, expected {SOURCE_SHA256}")
+    digest = hashlib.sha256(content).hexdigest()
+    if digest != SOURCE_SHA256:
+        raise ValueError(f"{path} has sha256 {digest}, expected {SOURCE_SHA256}")
     return content.decode("ascii")
 
 

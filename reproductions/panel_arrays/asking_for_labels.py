@@ -15,10 +15,16 @@ from torch.nn.functional import cross_entropy, one_hot
 from bdl_lessons.datasets import digits
 from bdl_lessons.panels.asking_for_labels import BATCH, N_ROUNDS, N_START, RANDOM_OF, SHARES
 
-SEEDS, VARIED_SEEDS = 8, 4
-WIDTH, P_DROP, N_DRAWS, N_STEPS = 50, 0.5, 20, 80
-LEARNING_RATE, WEIGHT_DECAY = 1e-2, 1e-3
-N_POOL, N_TEST = 1000, 797
+SEEDS = 8
+VARIED_SEEDS = 4
+WIDTH = 50
+P_DROP = 0.5
+N_DRAWS = 20
+N_STEPS = 80
+LEARNING_RATE = 1e-2
+WEIGHT_DECAY = 1e-3
+N_POOL = 1000
+N_TEST = 797
 KINDS = tuple(dict.fromkeys(RANDOM_OF.values()))
 """Of networks: with dropout, without, five without."""
 
@@ -41,13 +47,13 @@ def make_arrays(n_seeds: int = SEEDS, n_steps: int = N_STEPS) -> dict[str, np.nd
     names of the settings.
     """
     runs = [ask(share, n_seeds, n_steps) for share in SHARES]
-    made = {key: np.stack([run[key] for run in runs], axis=1) for key in runs[0]}
-    gaps = [vary(setting, min(n_seeds, VARIED_SEEDS), n_steps) for setting in VARIED.values()]
-    return made | {
-        "rules": np.array(list(RANDOM_OF)),
-        "varied": np.array(list(VARIED)),
-        "varied_gap": np.stack(gaps),
-    }
+    n_varied_seeds = min(n_seeds, VARIED_SEEDS)
+    gaps = [vary(setting, n_varied_seeds, n_steps) for setting in VARIED.values()]
+    arrays = {key: np.stack([run[key] for run in runs], axis=1) for key in runs[0]}
+    arrays["rules"] = np.array(list(RANDOM_OF))
+    arrays["varied"] = np.array(list(VARIED))
+    arrays["varied_gap"] = np.stack(gaps)
+    return arrays
 
 
 def pool(seed: int, share: float) -> dict[str, Tensor]:
@@ -64,13 +70,18 @@ def pool(seed: int, share: float) -> dict[str, Tensor]:
     differ = split.y_train[pairs[:, 0]] != split.y_train[pairs[:, 1]]
     pairs = pairs[differ][:n_ambiguous]
     coin = torch.randint(2, (n_ambiguous, 1), generator=generator)
-    labels = split.y_train[:n_clean]
+    one_of_pair = pairs.gather(1, coin)[:, 0]
+    clean_images = split.x_train[:n_clean]
+    clean_labels = split.y_train[:n_clean]
+    ambiguous_images = split.x_train[pairs].mean(1)
+    ambiguous_labels = split.y_train[one_of_pair]
+    two_of_each_class = [(clean_labels == digit).nonzero()[:2, 0] for digit in range(10)]
     return {
-        "x": torch.cat([split.x_train[:n_clean], split.x_train[pairs].mean(1)]),
-        "y": torch.cat([labels, split.y_train[pairs.gather(1, coin)[:, 0]]]),
+        "x": torch.cat([clean_images, ambiguous_images]),
+        "y": torch.cat([clean_labels, ambiguous_labels]),
         "x_test": split.x_test,
         "y_test": split.y_test,
-        "start": torch.cat([(labels == digit).nonzero()[:2, 0] for digit in range(10)]),
+        "start": torch.cat(two_of_each_class),
     }
 
 
@@ -86,14 +97,16 @@ def ask(share: float, n_seeds: int, n_steps: int) -> dict[str, np.ndarray]:
     labelled = []
     for kind in KINDS:
         rules = [rule for rule, random in RANDOM_OF.items() if random == kind]
-        of_kind = _ask_alike(rules, data, n_steps)
-        accuracy.append(of_kind[0])
-        labelled.append(of_kind[1])
+        accuracy_of_kind, labelled_by_kind = _ask_alike(rules, data, n_steps)
+        accuracy.append(accuracy_of_kind)
+        labelled.append(labelled_by_kind)
     asked = torch.cat(labelled)[..., N_START:].unflatten(-1, (N_ROUNDS, BATCH))
+    n_clean = N_POOL - round(share * N_POOL)
+    images_of_first_pool = data["x"][0, asked[:, 0]]
     return {
         "accuracy": torch.cat(accuracy).numpy().astype(np.float32),
-        "is_ambiguous": (asked >= N_POOL - round(share * N_POOL)).numpy(),
-        "images": (32 * data["x"][0, asked[:, 0]]).round().byte().numpy(),
+        "is_ambiguous": (asked >= n_clean).numpy(),
+        "images": (32 * images_of_first_pool).round().byte().numpy(),
     }
 
 
@@ -133,29 +146,35 @@ def _ask_alike(
     labelled = data["start"].repeat(len(rules), 1)
     accuracy = []
     for number in range(n_rounds + 1):
+        x_labelled = x.gather(1, labelled[..., None].expand(-1, -1, 64))
+        y_labelled = y.gather(1, labelled)
         weights = train(
-            x.gather(1, labelled[..., None].expand(-1, -1, 64)).repeat_interleave(n_networks, 0),
-            y.gather(1, labelled).repeat_interleave(n_networks, 0),
+            x_labelled.repeat_interleave(n_networks, 0),
+            y_labelled.repeat_interleave(n_networks, 0),
             p_drop,
             width,
             n_steps,
             generator,
         )
-        answers = draws(weights, x_test, n_networks, p_drop, generator).exp().mean(0).argmax(-1)
-        right = answers.unflatten(0, (len(rules), n_seeds)) == data["y_test"]
-        accuracy.append(100 * right.double().mean(-1))
+        test_draws = draws(weights, x_test, n_networks, p_drop, generator)
+        answers = test_draws.exp().mean(0).argmax(-1)
+        is_right = answers.unflatten(0, (len(rules), n_seeds)) == data["y_test"]
+        accuracy.append(100 * is_right.double().mean(-1))
         if number == n_rounds:
-            return torch.stack(accuracy, dim=-1), labelled.unflatten(0, (len(rules), n_seeds))
-        passes = draws(weights, x, n_networks, p_drop, generator)
+            break
+        pool_draws = draws(weights, x, n_networks, p_drop, generator)
         scores = []
-        for rule, of_rule in zip(rules, passes.split(n_seeds, dim=1), strict=True):
+        for index, rule in enumerate(rules):
+            rows = slice(index * n_seeds, (index + 1) * n_seeds)
+            log_probs = pool_draws[:, rows]
             if rule.endswith("masks off"):
-                rows = slice(rules.index(rule) * n_seeds, (rules.index(rule) + 1) * n_seeds)
-                own = [weight[rows] for weight in weights]
-                of_rule = draws(own, x[rows], 1, 0.0, generator)
-            scores.append(score(rule, of_rule, generator))
-        wanted = torch.cat(scores).scatter(1, labelled, -math.inf)
-        labelled = torch.cat([labelled, wanted.topk(batch, dim=1).indices], dim=1)
+                weights_of_rule = [weight[rows] for weight in weights]
+                log_probs = draws(weights_of_rule, x[rows], 1, 0.0, generator)
+            scores.append(score(rule, log_probs, generator))
+        scores_of_unlabelled = torch.cat(scores).scatter(1, labelled, -math.inf)
+        chosen = scores_of_unlabelled.topk(batch, dim=1).indices
+        labelled = torch.cat([labelled, chosen], dim=1)
+    return torch.stack(accuracy, dim=-1), labelled.unflatten(0, (len(rules), n_seeds))
 
 
 def train(
@@ -163,25 +182,25 @@ def train(
 ) -> list[Tensor]:
     """M networks 64-width-10 from new starts, on ``(M, N, 64)`` and ``(M, N)``: their weights."""
     n_networks = len(x)
-    weights = [
-        torch.randn(n_networks, 64, width, generator=generator) * (2 / 64) ** 0.5,
-        torch.zeros(n_networks, 1, width),
-        torch.randn(n_networks, width, 10, generator=generator) / width**0.5,
-        torch.zeros(n_networks, 1, 10),
-    ]
+    first = torch.randn(n_networks, 64, width, generator=generator) * (2 / 64) ** 0.5
+    second = torch.randn(n_networks, width, 10, generator=generator) / width**0.5
+    first_bias = torch.zeros(n_networks, 1, width)
+    second_bias = torch.zeros(n_networks, 1, 10)
+    weights = [first, first_bias, second, second_bias]
     for weight in weights:
         weight.requires_grad_()
     optimizer = torch.optim.Adam(weights, lr=LEARNING_RATE, fused=True)
     for _ in range(n_steps):
-        hidden = torch.relu(torch.baddbmm(weights[1], x, weights[0]))
+        hidden = torch.relu(torch.baddbmm(first_bias, x, first))
         if p_drop:
-            keep = torch.rand(hidden.shape, generator=generator) >= p_drop
-            hidden = hidden * keep / (1 - p_drop)
-        logits = torch.baddbmm(weights[3], hidden, weights[2])
-        penalty = weights[0].square().sum() + weights[2].square().sum()
+            mask = torch.rand(hidden.shape, generator=generator) >= p_drop
+            hidden = hidden * mask / (1 - p_drop)
+        logits = torch.baddbmm(second_bias, hidden, second)
+        penalty = first.square().sum() + second.square().sum()
         nll = n_networks * cross_entropy(logits.flatten(0, 1), y.flatten())
+        loss = nll + WEIGHT_DECAY * penalty
         optimizer.zero_grad()
-        (nll + WEIGHT_DECAY * penalty).backward()
+        loss.backward()
         optimizer.step()
     return [weight.detach() for weight in weights]
 
@@ -193,14 +212,18 @@ def draws(
 
     A mask is shared by all inputs, and acts on the weights behind the hidden units.
     """
+    first, first_bias, second, second_bias = weights
     x = x.repeat_interleave(n_networks, 0)
-    hidden = torch.relu(torch.baddbmm(weights[1], x, weights[0]))
+    hidden = torch.relu(torch.baddbmm(first_bias, x, first))
     if not p_drop:
-        logits = torch.baddbmm(weights[3], hidden, weights[2])
-        return logits.log_softmax(-1).unflatten(0, (-1, n_networks)).transpose(0, 1)
-    masks = torch.rand(N_DRAWS, len(x), weights[2].shape[1], 1, generator=generator) >= p_drop
-    passes = [torch.baddbmm(weights[3], hidden, mask * weights[2] / (1 - p_drop)) for mask in masks]
-    return torch.stack(passes).log_softmax(-1)
+        log_probs = torch.baddbmm(second_bias, hidden, second).log_softmax(-1)
+        return log_probs.unflatten(0, (-1, n_networks)).transpose(0, 1)
+    masks = torch.rand(N_DRAWS, len(x), second.shape[1], 1, generator=generator) >= p_drop
+    logits = []
+    for mask in masks:
+        masked = mask * second / (1 - p_drop)
+        logits.append(torch.baddbmm(second_bias, hidden, masked))
+    return torch.stack(logits).log_softmax(-1)
 
 
 def score(rule: str, log_probs: Tensor, generator: torch.Generator) -> Tensor:
@@ -211,7 +234,9 @@ def score(rule: str, log_probs: Tensor, generator: torch.Generator) -> Tensor:
         votes = one_hot(log_probs.argmax(-1), 10).float().mean(0)
         ties = torch.rand(votes.shape[:-1], generator=generator) / (2 * N_DRAWS)
         return 1 - votes.amax(-1) + ties
-    total = torch.special.entr(log_probs.exp().mean(0)).sum(-1)
+    probs = log_probs.exp()
+    entropy_of_mean = torch.special.entr(probs.mean(0)).sum(-1)
     if rule.endswith("mutual information"):
-        return total - torch.special.entr(log_probs.exp()).sum(-1).mean(0)
-    return total
+        entropies = torch.special.entr(probs).sum(-1)
+        return entropy_of_mean - entropies.mean(0)
+    return entropy_of_mean

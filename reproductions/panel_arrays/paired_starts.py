@@ -17,6 +17,7 @@ from torch.nn.functional import cross_entropy
 from bdl_lessons.evaluation import log_mean_probs, metrics
 from bdl_lessons.inference import BatchedNetworks, adam, fit_batched, predict_batched
 from bdl_lessons.models import Method, Network, StructuredDropout, initialise, mlp
+from reproductions.measure import rms_correlation
 from reproductions.panel_arrays.structure_and_nll import Split, digits_split
 from reproductions.posteriors.full_covariance import FullCovarianceDropout
 
@@ -100,14 +101,8 @@ def start(method: str, seed: int) -> Network:
 
 def largest_correlation(network: Network) -> float:
     """Root mean square of the correlations of two factors, in the layer where it is larger."""
-    sizes = []
-    for layer in network[::2]:
-        correlation = layer.noise_cov().detach().double()
-        std = correlation.diagonal().sqrt()
-        correlation = correlation / std / std[:, None]
-        off_diagonal = correlation[~torch.eye(len(std), dtype=torch.bool)]
-        sizes.append(off_diagonal.square().mean().sqrt().item())
-    return max(sizes)
+    covs = [layer.noise_cov().detach().double() for layer in network[::2]]
+    return max(rms_correlation(cov).item() for cov in covs)
 
 
 def _stacked(splits: list[Split], part: str) -> tuple[Tensor, Tensor]:

@@ -12,6 +12,7 @@ from bdl_lessons import models
 from bdl_lessons.datasets import Standardiser
 from bdl_lessons.inference import BatchedNetworks, predict_batched
 from bdl_lessons.models import Network, mlp
+from reproductions.measure import rms_correlation
 from reproductions.uci.training import fitted_process
 
 SHIFTS = ("permuted", "swapped")
@@ -70,8 +71,8 @@ def auroc(larger: Tensor, smaller: Tensor) -> Tensor:
     return (difference.sign().mean((1, 2)) + 1) / 2
 
 
-_OF_GP: dict[str, tuple[Tensor, Tensor]] = {}
-"""By what it was asked for: all trials of a set in one process have the same reference."""
+_GP_PREDICTIONS: dict[str, tuple[Tensor, Tensor]] = {}
+"""By a hash of the inputs: all trials of a set in one process have the same reference."""
 
 
 def gp_predictions(x_train: Tensor, y_train: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -85,17 +86,18 @@ def gp_predictions(x_train: Tensor, y_train: Tensor, x: Tensor) -> tuple[Tensor,
 
 
 def _gp_of_split(x_train: Tensor, y_train: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
-    asked = [part.cpu().numpy().tobytes() for part in (x_train, y_train, x)]
-    key = sha256(b"".join(asked)).hexdigest()
-    if key not in _OF_GP:
+    inputs = [part.cpu().numpy().tobytes() for part in (x_train, y_train, x)]
+    key = sha256(b"".join(inputs)).hexdigest()
+    if key not in _GP_PREDICTIONS:
         x_scale = Standardiser.fit(x_train)
         y_scale = Standardiser.fit(y_train)
         process = fitted_process(x_scale.transform(x_train).float(), y_scale.transform(y_train))
-        mean, var = process.predict(x_scale.transform(x).float())
-        new_var = y_scale.std.square() * (var + process.noise_var)
-        _OF_GP[key] = (y_scale.inverse_transform(mean), new_var)
-    of_process, its_var = _OF_GP[key]
-    return of_process.to(x.device), its_var.to(x.device)
+        standardised_mean, standardised_var = process.predict(x_scale.transform(x).float())
+        mean = y_scale.inverse_transform(standardised_mean)
+        new_var = y_scale.std.square() * (standardised_var + process.noise_var)
+        _GP_PREDICTIONS[key] = (mean, new_var)
+    mean, new_var = _GP_PREDICTIONS[key]
+    return mean.to(x.device), new_var.to(x.device)
 
 
 def loss_against_gp(
@@ -113,10 +115,12 @@ def loss_against_gp(
         gp_mean = gp_mean.repeat(n_copies, 1)
         gp_var = gp_var.repeat(n_copies, 1)
         draws = draws_at[name]
-        own_mean = draws.mean(0)
-        own_var = draws.var(0, correction=0) + 1 / tau[:, None]
-        arrays[f"gp_kl/{name}"] = gaussian_kl(gp_mean, gp_var, own_mean, own_var).mean(1)
-        arrays[f"gp_kl_spread/{name}"] = gaussian_kl(gp_mean, gp_var, gp_mean, own_var).mean(1)
+        mean_of_draws = draws.mean(0)
+        new_var = draws.var(0, correction=0) + 1 / tau[:, None]
+        kl = gaussian_kl(gp_mean, gp_var, mean_of_draws, new_var)
+        kl_of_spread = gaussian_kl(gp_mean, gp_var, gp_mean, new_var)
+        arrays[f"gp_kl/{name}"] = kl.mean(1)
+        arrays[f"gp_kl_spread/{name}"] = kl_of_spread.mean(1)
     return arrays
 
 
@@ -184,16 +188,3 @@ def without_correlations(network: Network) -> Network:
         alone[place].bias.copy_(network[place].bias)
         alone[place].raw_log_alpha.copy_(network[place].noise_cov().diagonal().log())
     return alone
-
-
-def rms_correlation(cov: Tensor) -> Tensor:
-    """Root mean square of the correlations off the diagonal of ``(K, K)``, K >= 2, 0-dim.
-
-    >>> rms_correlation(torch.tensor([[4.0, 1.0], [1.0, 1.0]]))
-    tensor(0.5000)
-    """
-    std = cov.diagonal().sqrt()
-    correlation = cov / std[:, None] / std
-    n_pairs = len(cov) * (len(cov) - 1)
-    off_diagonal = correlation - torch.diag(correlation.diagonal())
-    return (off_diagonal.square().sum() / n_pairs).sqrt()

@@ -285,7 +285,7 @@ def _what_helps(results: ShiftResults) -> str:
 def claims(records: list[Record]) -> list[Claim]:
     """What the abstract says about detecting other inputs, against independent noise."""
     results = ShiftResults(records)
-    found = []
+    all_claims = []
     for method in ("VSD, T = 2", FULL):
         n_clear = 0
         n_compared = 0
@@ -297,7 +297,7 @@ def claims(records: list[Record]) -> list[Claim]:
                     n_compared += 1
                     n_clear += difference.mean > 0 and is_clear(difference)
         kind = "learned by two reflections" if method != FULL else "with any covariance"
-        found.append(
+        all_claims.append(
             Claim(
                 f"Structured noise detects shifted inputs better than independent noise ({kind})",
                 "in words, for other image sets; not measured on these sets",
@@ -309,7 +309,7 @@ def claims(records: list[Record]) -> list[Claim]:
                 "with the error corrected for the rows that splits share",
             )
         )
-    return found
+    return all_claims
 
 
 def figure(records: list[Record]) -> Figure:

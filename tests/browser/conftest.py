@@ -68,11 +68,13 @@ def lab(browser, lab_folder):
     options = ["--no-browser", "--allow-root", f"--port={port}", "--ServerApp.port_retries=0"]
     options += ["--IdentityProvider.token=", "--LabApp.collaborative=False"]
     options = with_flags([*options, f"--ServerApp.root_dir={lab_folder}"])  # as make lab does
-    own = ("_CONFIG_DIR", "_DATA_DIR", "LAB_SETTINGS_DIR", "LAB_WORKSPACES_DIR")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    for folder in ("_CONFIG_DIR", "_DATA_DIR", "LAB_SETTINGS_DIR", "LAB_WORKSPACES_DIR"):
+        environment[f"JUPYTER{folder}"] = str(home / folder)
     process = subprocess.Popen(
         [sys.executable, "-m", "jupyterlab", *options],
         cwd=home,
-        env=os.environ | {"PYTHONPATH": str(ROOT)} | {f"JUPYTER{x}": str(home / x) for x in own},
+        env=environment,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )

@@ -16,8 +16,8 @@ SAID = """() => [...document.querySelectorAll('.bdl-panel-live')].map(panel => {
 def test_a_panel_says_that_the_kernel_is_busy_and_that_it_was_restarted(lab, lab_folder, page):
     panel = "from bdl_lessons.panels import many_networks\n\nmany_networks.panel()"
     cells = [nbformat.v4.new_code_cell(s) for s in (panel, "import time\ntime.sleep(8)")]
-    made = nbformat.v4.new_notebook(cells=cells)
-    notebook.write(lab_folder / "states.ipynb", notebook.text(notebook.clean(made)))
+    states = nbformat.v4.new_notebook(cells=cells)
+    notebook.write(lab_folder / "states.ipynb", notebook.text(notebook.clean(states)))
     page.goto(f"{lab}/lab/tree/states.ipynb?reset")
     page.locator(".jp-Notebook .jp-CodeCell").nth(1).get_by_text("sleep").wait_for(timeout=60_000)
     page.wait_for_function(

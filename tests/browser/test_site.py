@@ -18,13 +18,24 @@ from tools.web import site, store
 pytestmark = pytest.mark.browser
 
 LESSONS = [f"lessons/{path.stem}.html" for path in sorted(NOTEBOOKS.glob("[0-9]*.ipynb"))]
-LIVE = ["index.html", *(one for one in LESSONS if "90_" not in one)]
-KINDS = ["index.html", "results/index.html", "package/probability.html", "search.html"]
-KINDS += ["genindex.html", *(one for one in LESSONS if one[8:10] in ("00", "05", "90"))]
-LOOKS = [("light", 1280), ("dark", 390), ("light", 390), ("dark", 1280)]
-# Each kind of page in every look, the other lessons in two that have each scheme and each width.
-VIEWS = [(page, *look) for page, look in product(KINDS, LOOKS)]
-VIEWS += [(page, *look) for page, look in product(LESSONS, LOOKS[:2]) if page not in KINDS]
+LESSONS_WITH_PANELS = [lesson for lesson in LESSONS if "90_" not in lesson]
+PAGES_WITH_PANELS = ["index.html", *LESSONS_WITH_PANELS]
+TYPICAL_PAGES = [
+    "index.html",
+    "results/index.html",
+    "package/probability.html",
+    "search.html",
+    "genindex.html",
+    *[lesson for lesson in LESSONS if lesson[8:10] in ("00", "05", "90")],
+]
+"""One of each kind."""
+OTHER_LESSONS = [lesson for lesson in LESSONS if lesson not in TYPICAL_PAGES]
+VIEWS = [
+    *product(TYPICAL_PAGES, ("light", "dark"), (1280, 390)),
+    *product(OTHER_LESSONS, ("light",), (1280,)),
+    *product(OTHER_LESSONS, ("dark",), (390,)),
+]
+"""Page, colour scheme and width in pixels."""
 SCORER = Path(site.__file__).with_name("static") / "scorer.js"
 OPEN = "document.querySelectorAll('details').forEach(each => { each.open = true; })"
 
@@ -32,8 +43,8 @@ OPEN = "document.querySelectorAll('details').forEach(each => { each.open = true;
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
     """The site that ``BDL_SITE`` names, or one that is built here and then moved."""
-    if made := os.environ.get("BDL_SITE"):
-        return Path(made).resolve()
+    if folder := os.environ.get("BDL_SITE"):
+        return Path(folder).resolve()
     folder = tmp_path_factory.mktemp("site")
     site.build(folder / "first")
     return Path(shutil.move(folder / "first", folder / "moved"))
@@ -48,7 +59,8 @@ def open_page(built, new_page):
         page.context.set_offline(True)
         page.requests = []
         page.on("request", lambda request: page.requests.append(request.url))
-        page.goto(built.joinpath(address.partition("?")[0]).as_uri() + address[address.find("?") :])
+        path, mark, query = address.partition("?")
+        page.goto(built.joinpath(path).as_uri() + mark + query)
         return page
 
     return open_page
@@ -65,13 +77,14 @@ def test_a_page_fits_stays_on_the_machine_and_is_accessible(open_page, address, 
     page.evaluate(OPEN)
     # A header that is one formula has MathML for readers of screens, which axe does not count.
     options = {"rules": {"empty-table-header": {"enabled": False}}}
-    found = Axe().run(page, options=options).response["violations"]
+    violations = Axe().run(page, options=options).response["violations"]
     headers = page.locator("th").evaluate_all("all => all.map(each => each.textContent.trim())")
     assert all(headers)
-    assert [(v["id"], [node["target"] for node in v["nodes"]]) for v in found] == []
+    places = {rule["id"]: [node["target"] for node in rule["nodes"]] for rule in violations}
+    assert places == {}
 
 
-@pytest.mark.parametrize("address", LIVE[1:])
+@pytest.mark.parametrize("address", LESSONS_WITH_PANELS)
 def test_code_and_formulas_fit_beside_both_columns_of_a_laptop(open_page, address):
     page = open_page(address + "?")
     page.evaluate(OPEN)
@@ -84,7 +97,7 @@ def test_code_and_formulas_fit_beside_both_columns_of_a_laptop(open_page, addres
     assert wide == []
 
 
-@pytest.mark.parametrize("address", LIVE)
+@pytest.mark.parametrize("address", PAGES_WITH_PANELS)
 def test_every_panel_of_a_page_moves(open_page, address):
     page = open_page(address + "?")
     panels = page.locator("figure.bdl-panel")
@@ -109,10 +122,11 @@ def test_every_panel_of_a_page_moves(open_page, address):
 
 def test_the_search_finds_the_lesson_before_the_module_and_shows_excerpts(open_page):
     page = open_page("search.html?q=householder")
-    page.locator("#search-results p.context").first.wait_for()
-    assert "householder" in page.locator("#search-results p.context").first.inner_text().lower()
-    found = page.locator("#search-results li a").first.get_attribute("href")
-    assert found.startswith("lessons/10_")
+    excerpt = page.locator("#search-results p.context").first
+    excerpt.wait_for()
+    assert "householder" in excerpt.inner_text().lower()
+    first_address = page.locator("#search-results li a").first.get_attribute("href")
+    assert first_address.startswith("lessons/10_")
     assert page.errors == []
 
 
@@ -121,14 +135,15 @@ def test_a_lesson_comes_before_the_reference_and_a_title_before_a_word(new_page)
     page = new_page()
     page.goto("about:blank")
     page.add_script_tag(path=SCORER)
-    found = [
+    results = [
         ["package/models", "", "", None, 15],
         ["lessons/10_a", "", "", None, 2],
         ["package/probability", "", "", None, 26],
         ["lessons/05_b", "", "", None, 15],
     ]
-    scores = page.evaluate("found => found.map(Scorer.score)", found)
-    ranked = [row[0] for _, row in sorted(zip(scores, found, strict=True), reverse=True)]
+    scores = page.evaluate("results => results.map(Scorer.score)", results)
+    score_of_page = {result[0]: score for result, score in zip(results, scores, strict=True)}
+    ranked = sorted(score_of_page, key=score_of_page.get, reverse=True)
     assert ranked == ["lessons/05_b", "lessons/10_a", "package/probability", "package/models"]
     weights = page.evaluate("[Scorer.title, Scorer.partialTitle, Scorer.term, Scorer.partialTerm]")
     assert weights == sorted(weights, reverse=True)
@@ -144,7 +159,7 @@ class Page(HTMLParser):
         self.links = []
         self.files = []
         self.silent = []
-        self.deck = path.parent.name == "slides"  # its tables are seen, one at a time
+        self.is_deck = path.parent.name == "slides"  # its tables are seen, one at a time
         self.feed(path.read_text(encoding="utf-8"))
 
     def handle_starttag(self, tag, attributes):
@@ -152,31 +167,41 @@ class Page(HTMLParser):
         self.anchors |= {named.get("id"), named.get("name")}
         if tag == "a" and "href" in named:
             self.links.append(named["href"])
-        loaded = [named.get(key) for key in ("src", "data-src", "poster")]
-        self.files += filter(None, [*loaded, named.get("href") if tag == "link" else None])
+        if tag == "link" and named.get("href"):
+            self.files.append(named["href"])
+        for key in ("src", "data-src", "poster"):
+            if named.get(key):
+                self.files.append(named[key])
         if tag == "img" and len(named.get("alt") or "") < 20:
             self.silent.append(named["src"])
-        if tag == "th" and "scope" not in named and not self.deck:
+        if tag == "th" and "scope" not in named and not self.is_deck:
             self.silent.append("<th>")
 
 
 @pytest.fixture(scope="module")
 def pages(built):
-    found = [path for path in built.rglob("*.html") if "_static" not in path.parts]
-    return {path: Page(path) for path in found}
+    paths = [path for path in built.rglob("*.html") if "_static" not in path.parts]
+    return {path: Page(path) for path in paths}
+
+
+def arrives(address, path, pages):
+    """Whether an address on the page with this path leads to a file, and to an anchor there."""
+    parts = urlsplit(address)
+    if parts.scheme:
+        return False
+    target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+    names = {parts.fragment, unquote(parts.fragment)}  # a browser tries both
+    return target.exists() and (target not in pages or bool(names & pages[target].anchors))
 
 
 def test_every_link_arrives_and_every_file_is_there(pages):
+    """But for papers, which a reader opens from the web, and what has its bytes with it."""
     wrong = []
     for path, page in pages.items():
-        for address in [*page.links, *page.files]:
-            parts = urlsplit(address)
-            if parts.scheme == "data" or (parts.scheme[:4] == "http" and address in page.links):
-                continue  # it has its bytes with it, or it is a paper that a reader may open
-            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
-            names = {parts.fragment, unquote(parts.fragment)}  # a browser tries both
-            arrives = target.exists() and (target not in pages or names & pages[target].anchors)
-            if parts.scheme or not arrives:
+        links = [link for link in page.links if not link.startswith(("http", "data:"))]
+        files = [file for file in page.files if not file.startswith("data:")]
+        for address in [*links, *files]:
+            if not arrives(address, path, pages):
                 wrong.append(f"{path.name}: {address}")
     assert wrong == []
 

@@ -94,8 +94,8 @@ def test_every_slide_fits_the_screen(deck, lesson, write):
     deck.wait_for_function("Reveal.isReady()")
     ready = deck.evaluate(READY)
     assert ready["scale"] == 1, "one pixel of a slide must be one pixel of the screen"
-    found = [deck.evaluate(MEASURE, index) for index in range(ready["slides"])]
-    assert [fault for slide in found for fault in faults(slide)] == []
+    measures = [deck.evaluate(MEASURE, index) for index in range(ready["slides"])]
+    assert [fault for slide in measures for fault in faults(slide)] == []
     assert deck.asked == deck.errors == []
 
 

@@ -24,8 +24,8 @@ def test_every_committed_file_has_a_row_with_its_hash():
     problems = []
     for path in committed():
         digest = hashlib.sha256((DATA / path).read_bytes()).hexdigest()
-        if (told := RECORDED.get(path)) != digest:
-            problems.append(f"`{path}` should have `{digest}`, data/README.md has {told}")
+        if (recorded := RECORDED.get(path)) != digest:
+            problems.append(f"`{path}` should have `{digest}`, data/README.md has {recorded}")
     assert not problems, "\n".join(problems)
 
 

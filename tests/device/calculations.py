@@ -32,8 +32,8 @@ def uniform(shape: tuple[int, ...], on: torch.device, seed: int = 0) -> Tensor:
     return torch.rand(shape, generator=seeded(seed)).to(on)
 
 
-def labels(n: int, on: torch.device, n_classes: int = 4) -> Tensor:
-    return torch.arange(n, device=on) % n_classes
+def labels(n: int, on: torch.device) -> Tensor:
+    return torch.arange(n, device=on) % 4
 
 
 def network(method: models.Method, on: torch.device) -> models.Network:
@@ -43,95 +43,140 @@ def network(method: models.Method, on: torch.device) -> models.Network:
 
 def layer(method: str, kind: str, mode: str, on: torch.device, g: torch.Generator) -> dict:
     """Output, KL and gradients of a linear or convolutional layer under one of the modes."""
-    inner = nn.Linear(6, 5) if kind == "linear" else nn.Conv2d(2, 3, kernel_size=3, padding=1)
+    if kind == "linear":
+        inner = nn.Linear(6, 5)
+        x = uniform((4, 6), on)
+    else:
+        inner = nn.Conv2d(2, 3, kernel_size=3, padding=1)
+        x = uniform((4, 2, 5, 5), on)
     module = models.initialise(models.Network(METHODS[method](inner)), seeded(1))
     module = module.to(on, torch.get_default_dtype())
     if mode == "mean":  # the KL of MNF is estimated by a draw
-        module(uniform((1, 6) if kind == "linear" else (1, 2, 5, 5), on), "shared", g)
-    output = module(uniform((4, 6) if kind == "linear" else (4, 2, 5, 5), on), mode, g)
+        module(x[:1], "shared", g)
+    output = module(x, mode, g)
     kl = module.kl()
-    (output.square().sum() + kl / 10).backward()
-    learned = {name: p.grad for name, p in module.named_parameters() if p.grad is not None}
-    gradients = {f"gradient of {name}": slope for name, slope in learned.items()}
-    return {"output": output.detach(), "kl": kl.detach()} | gradients
+    loss = output.square().sum() + kl / 10
+    loss.backward()
+    results = {"output": output.detach(), "kl": kl.detach()}
+    for name, parameter in module.named_parameters():
+        if parameter.grad is not None:
+            results[f"gradient of {name}"] = parameter.grad
+    return results
 
 
-def one(method: str, on: torch.device) -> tuple:
-    """What ``fit`` asks for, but the steps and the generator; inputs come second."""
-    return network(METHODS[method], on), uniform((20, 6), on), labels(20, on), cross_entropy
-
-
-def many(method: str, on: torch.device) -> tuple:
-    """What ``fit_batched`` asks for."""
-    networks = inference.BatchedNetworks([network(METHODS[method], on) for _ in range(2)])
-    return networks, uniform((2, 20, 6), on), labels(20, on).expand(2, 20), cross_entropy
-
-
-STEP = {"optimizer": inference.adam(1e-2)}
-
-
+ADAM = inference.adam(1e-2)
 TRAINED = (*METHODS, "batched networks", "SLANG")
 
 
 def steps(name: str, on: torch.device) -> Callable:
     """What trains one of ``TRAINED``: a function of ``n_steps`` and ``generator``."""
+    x = uniform((20, 6), on)
+    y = labels(20, on)
     if name == "SLANG":
-        return partial(fit_slang, *one("MAP", on))
+        return partial(fit_slang, network(METHODS["MAP"], on), x, y, cross_entropy)
     if name == "batched networks":
-        return partial(inference.fit_batched, *many("VSD, T = 2", on), **STEP)
-    return partial(inference.fit, *one(name, on), **STEP)
+        two = two_networks("VSD, T = 2", on)
+        x_of_each = uniform((2, 20, 6), on)
+        y_of_each = y.expand(2, 20)
+        return partial(
+            inference.fit_batched, two, x_of_each, y_of_each, cross_entropy, optimizer=ADAM
+        )
+    return partial(inference.fit, network(METHODS[name], on), x, y, cross_entropy, optimizer=ADAM)
+
+
+def two_networks(method: str, on: torch.device) -> inference.BatchedNetworks:
+    return inference.BatchedNetworks([network(METHODS[method], on) for _ in range(2)])
 
 
 def training(method: str, on: torch.device, g: torch.Generator) -> dict[str, Tensor]:
     """Two steps of ``fit``, then ``predict`` in both modes."""
-    net, x, *_ = data = one(method, on)
-    found = {"losses": inference.fit(*data, n_steps=2, batch_size=10, generator=g, **STEP)}
-    for mode in ("per_example", "shared"):
-        found[mode] = inference.predict(net, x, 3, mode, generator=g)
-    return found
+    net = network(METHODS[method], on)
+    x = uniform((20, 6), on)
+    losses = inference.fit(
+        net,
+        x,
+        labels(20, on),
+        cross_entropy,
+        n_steps=2,
+        batch_size=10,
+        optimizer=ADAM,
+        generator=g,
+    )
+    per_example = inference.predict(net, x, 3, "per_example", generator=g)
+    shared = inference.predict(net, x, 3, "shared", generator=g)
+    return {"losses": losses, "per_example": per_example, "shared": shared}
 
 
 def batched(method: str, on: torch.device, g: torch.Generator) -> dict[str, Tensor]:
-    networks, x, *_ = data = many(method, on)
-    losses = inference.fit_batched(*data, n_steps=2, batch_size=10, generator=g, **STEP)
-    return {"losses": losses, "draws": inference.predict_batched(networks, x, 2, generator=g)}
+    networks = two_networks(method, on)
+    x = uniform((2, 20, 6), on)
+    losses = inference.fit_batched(
+        networks,
+        x,
+        labels(20, on).expand(2, 20),
+        cross_entropy,
+        n_steps=2,
+        batch_size=10,
+        optimizer=ADAM,
+        generator=g,
+    )
+    draws = inference.predict_batched(networks, x, 2, generator=g)
+    return {"losses": losses, "draws": draws}
 
 
 def residual(on: torch.device, g: torch.Generator) -> dict[str, Tensor]:
     net = models.initialise(resnet18(models.StructuredDropout), seeded(1))
     net = net.to(on, torch.get_default_dtype()).eval()
     x = uniform((2, 3, 32, 32), on)
-    return {mode: net(x, mode, g).detach() for mode in MODES} | {"kl": net.kl().detach()}
+    results = {mode: net(x, mode, g).detach() for mode in MODES}
+    results["kl"] = net.kl().detach()
+    return results
 
 
 def gaussian_process(on: torch.device, g: torch.Generator) -> dict[str, Tensor]:
     x = uniform((12, 1), on).double()
-    found = {}
+    y = (5 * x[:, 0]).sin()
+    results = {}
     for kernel in (reference.ReLUKernel(2), reference.ErfKernel(1), reference.CosKernel(1)):
-        gp = reference.GaussianProcess(x, (5 * x[:, 0]).sin(), kernel, noise_var=0.05).to(on)
+        gp = reference.GaussianProcess(x, y, kernel, noise_var=0.05).to(on)
         mean, var = gp.fit(3).predict(x + 0.1)
         name = type(kernel).__name__
-        found |= {f"{name} mean": mean, f"{name} var": var, f"{name} evidence": gp.log_evidence()}
-    return found
+        results[f"{name} mean"] = mean
+        results[f"{name} var"] = var
+        results[f"{name} evidence"] = gp.log_evidence()
+    return results
 
 
 def exact_models(on: torch.device, g: torch.Generator) -> dict[str, Tensor]:
     x = uniform((15, 2), on).double()
-    y = uniform((15,), on, 1).double()
-    line = reference.BayesLinear(x, y, 4.0, 1.0)
+    y = uniform((15,), on, seed=1).double()
+    line = reference.BayesLinear(x, y, noise_var=4.0, prior_var=1.0)
+    _, mean_field_var = line.mean_field()
+    mean, var = line.predict(x, mean_field_var.diag())
     logistic = reference.BayesLogistic(x, (y > 0.5).double(), 1.0)
-    mean, var = line.predict(x, line.mean_field()[1].diag())
     features = reference.RandomFeatures(2, 16, "cos", g, depth=2, device=on)(x)
-    found = {"mean": mean, "var": var, "evidence": line.log_evidence()}
-    return found | {"map": logistic.map(), "features": features}
+    return {
+        "mean": mean,
+        "var": var,
+        "evidence": line.log_evidence(),
+        "map": logistic.map(),
+        "features": features,
+    }
 
 
 def sampling_by_hmc(on: torch.device, g: torch.Generator) -> dict[str, Tensor]:
     def potential(w: Tensor) -> tuple[Tensor, Tensor]:
         return w.square().sum(-1) / 2, w
 
-    options = {"generator": g, "n_leapfrog": 5, "step_size": 0.1}
-    draws, _ = reference.hmc(potential, uniform((3, 2), on).double(), 5, 12, **options)
+    draws, _ = reference.hmc(
+        potential,
+        uniform((3, 2), on).double(),
+        n_warmup=5,
+        n_draws=12,
+        n_leapfrog=5,
+        step_size=0.1,
+        generator=g,
+    )
     return {
         "draws": draws,
         "r_hat": chains.split_r_hat(draws),
@@ -140,20 +185,20 @@ def sampling_by_hmc(on: torch.device, g: torch.Generator) -> dict[str, Tensor]:
 
 
 def gradients_and_curvature(on: torch.device, g: torch.Generator) -> dict[str, Tensor]:
-    x = uniform((10, 3), on)
     net = network(models.StructuredDropout, on)
-    covs = [module.noise_cov().detach() for module in net if hasattr(module, "noise_cov")]
-    estimators = ("local", "per example", "per minibatch", "no noise")
-    inputs = uniform((4, 6), on)
-    outputs = {e: evaluation.noisy_outputs(net, inputs, e, g).detach() for e in estimators}
+    x = uniform((4, 6), on)
+    results = {}
+    for estimator in ("local", "per example", "per minibatch", "no noise"):
+        results[estimator] = evaluation.noisy_outputs(net, x, estimator, g).detach()
+    h = uniform((10, 3), on)
     increase = evaluation.loss_increase(
-        lambda h: h.square().sum(), x, torch.eye(3).to(x), n_samples=4, generator=g
+        lambda h: h.square().sum(), h, torch.eye(3).to(h), n_samples=4, generator=g
     )
-    return outputs | {
-        "penalties": penalties.layer_penalties(net, inputs, covs).detach(),
-        "increase": increase.value,
-        "variance": torch.tensor(evaluation.gradient_variance(outputs["local"])),
-    }
+    covs = [module.noise_cov().detach() for module in net if hasattr(module, "noise_cov")]
+    results["penalties"] = penalties.layer_penalties(net, x, covs).detach()
+    results["increase"] = increase.value
+    results["variance"] = torch.tensor(evaluation.gradient_variance(results["local"]))
+    return results
 
 
 def _everything() -> Iterator[tuple[str, Calculation]]:

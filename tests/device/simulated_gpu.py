@@ -246,7 +246,7 @@ class _Operations(TorchDispatchMode):
             name = func._opname
             there = any(here)
             if there and (name in _WAITS or name in _INDEXING or not all(here)):
-                self._look(name, func, args, tensors, here)
+                self._check_devices(name, func, args, tensors, here)
             elif not tensors:
                 there = gpu.fresh_is_here()
             result = func(*args, **kwargs)
@@ -255,7 +255,7 @@ class _Operations(TorchDispatchMode):
                     gpu.place(tensor)
             return result
 
-    def _look(self, name, func, args, tensors, here) -> None:
+    def _check_devices(self, name, func, args, tensors, here) -> None:
         gpu = self.gpu
         if name in _WAITS:
             gpu.waits[name] += 1
@@ -331,19 +331,19 @@ def _tensors(tree) -> list[torch.Tensor]:
         return [tree]
     if not isinstance(tree, list | tuple | dict):
         return []
-    found = []
-    _collect(tree.values() if isinstance(tree, dict) else tree, found)
-    return found
+    tensors = []
+    _collect(tree.values() if isinstance(tree, dict) else tree, tensors)
+    return tensors
 
 
-def _collect(branches, found: list[torch.Tensor]) -> None:
+def _collect(branches, tensors: list[torch.Tensor]) -> None:
     for branch in branches:  # millions of times a lesson: branches that hold nothing cost no call
         if isinstance(branch, torch.Tensor):
-            found.append(branch)
+            tensors.append(branch)
         elif isinstance(branch, list | tuple):
-            _collect(branch, found)
+            _collect(branch, tensors)
         elif isinstance(branch, dict):
-            _collect(branch.values(), found)
+            _collect(branch.values(), tensors)
 
 
 def _unwrapped(tensor: torch.Tensor) -> torch.Tensor:

@@ -32,9 +32,9 @@ def test_without_a_gpu_it_fails(capsys, tmp_path):
 def test_its_parts_run_and_what_differs_fails(tmp_path, monkeypatch):
     parts = ["the same numbers", "the same distributions"]
     assert run.main(["--on", "cpu", "--folder", str(tmp_path), "--only", *parts]) == 0
-    found = json.loads((tmp_path / "gpu_evidence.json").read_text())
-    assert list(found["items"]) == parts
-    assert found["items"]["the same numbers"]["found"]["float64"]["largest"] <= 1e-10
+    evidence = json.loads((tmp_path / "gpu_evidence.json").read_text())
+    assert list(evidence["items"]) == parts
+    assert evidence["items"]["the same numbers"]["found"]["float64"]["largest"] <= 1e-10
     monkeypatch.setattr(run, "_deviation", lambda there, here: 1e-3)
     assert run.main(["--on", "cpu", "--folder", str(tmp_path), "--only", parts[0]]) == 1
     item = json.loads((tmp_path / "gpu_evidence.json").read_text())["items"][parts[0]]

@@ -17,10 +17,10 @@ CASES += [(name, "cpu") for name in CALCULATIONS if "conv2d" not in name and "me
 def test_it_stays_on_the_device(name, where):
     with SimulatedGPU() as gpu:
         generator = torch.Generator(where).manual_seed(0)
-        found = CALCULATIONS[name](device(), generator)
-        assert found
-        assert all(tensor.isfinite().all() for tensor in found.values())
-        assert any(gpu.holds(tensor) for tensor in found.values())
+        results = CALCULATIONS[name](device(), generator)
+        assert results
+        assert all(tensor.isfinite().all() for tensor in results.values())
+        assert any(gpu.holds(tensor) for tensor in results.values())
 
 
 @pytest.mark.parametrize("case", itertools.product(METHODS, ["linear", "conv2d"], MODES))

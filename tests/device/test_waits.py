@@ -39,14 +39,14 @@ def test_a_step_with_a_generator_on_the_gpu_never_waits(name):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_step_with_a_cpu_generator_copies_what_each_layer_draws(method):
-    found = in_a_step(method, "cpu")
-    assert set(found) <= {"to the GPU"}
-    assert found.get("to the GPU", 0) <= N_LAYERS * DRAWS_A_LAYER.get(method, 1)
+    counts = in_a_step(method, "cpu")
+    assert set(counts) <= {"to the GPU"}
+    assert counts.get("to the GPU", 0) <= N_LAYERS * DRAWS_A_LAYER.get(method, 1)
 
 
 def test_the_losses_are_looked_at_every_hundred_steps():
-    found = waits("MAP", 200, "cuda")
-    assert sum(found.values()) == 2, found
+    counts = waits("MAP", 200, "cuda")
+    assert sum(counts.values()) == 2, counts
 
 
 @pytest.mark.parametrize("mode", ["per_example", "shared"])

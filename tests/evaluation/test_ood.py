@@ -16,27 +16,36 @@ def scores(values):
 
 def by_hand(known, other):
     """The definitions, threshold by threshold and pair by pair."""
-    thresholds = [*sorted({*known, *other}), math.inf]
-    tpr = [sum(s >= t for s in known) / len(known) for t in thresholds]
-    fpr = [sum(s >= t for s in other) / len(other) for t in thresholds]
+    fprs = []
+    errors = []
+    for threshold in [*sorted({*known, *other}), math.inf]:
+        tpr = share_above(known, threshold)
+        fpr = share_above(other, threshold)
+        errors.append((1 - tpr + fpr) / 2)
+        if tpr >= 0.95 - 1e-12:
+            fprs.append(fpr)
     wins = [(a > b) + 0.5 * (a == b) for a in known for b in other]
-    return (
-        min(f for t, f in zip(tpr, fpr, strict=True) if t >= 0.95 - 1e-12),
-        min((1 - t + f) / 2 for t, f in zip(tpr, fpr, strict=True)),
-        sum(wins) / len(wins),
-        average_precision(known, other),
-        average_precision([-s for s in other], [-s for s in known]),
-    )
+    auroc = sum(wins) / len(wins)
+    aupr_in = average_precision(known, other)
+    aupr_out = average_precision([-score for score in other], [-score for score in known])
+    return min(fprs), min(errors), auroc, aupr_in, aupr_out
+
+
+def share_above(values, threshold):
+    return sum(value >= threshold for value in values) / len(values)
 
 
 def average_precision(positive, negative):
     """Precision at each threshold, weighted with the recall that it adds; from counts."""
-    area, before = 0.0, 0
+    area = 0.0
+    recall_before = 0.0
     for threshold in sorted({*positive}, reverse=True):
-        true = sum(s >= threshold for s in positive)
-        false = sum(s >= threshold for s in negative)
-        area += (true - before) / len(positive) * true / (true + false)
-        before = true
+        n_true = sum(value >= threshold for value in positive)
+        n_false = sum(value >= threshold for value in negative)
+        precision = n_true / (n_true + n_false)
+        recall = n_true / len(positive)
+        area += (recall - recall_before) * precision
+        recall_before = recall
     return area
 
 

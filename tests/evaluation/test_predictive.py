@@ -19,11 +19,11 @@ from tests.draws import normal
 def test_likelihood_is_that_of_the_mixture(tau):
     draws = normal(9, 5, 2)
     y = normal(5, 2, seed=1)
-    cov = torch.diag(1 / (torch.ones(2, dtype=torch.float64) * tau))
-    densities = MultivariateNormal(draws, cov).log_prob(y).exp()
-    torch.testing.assert_close(
-        log_predictive_likelihood(draws, y, tau), densities.mean(0).log(), atol=1e-12, rtol=1e-10
-    )
+    precision = torch.ones(2, dtype=torch.float64) * tau
+    components = MultivariateNormal(draws, torch.diag(1 / precision))
+    expected = components.log_prob(y).exp().mean(0).log()
+    log_likelihood = log_predictive_likelihood(draws, y, tau)
+    torch.testing.assert_close(log_likelihood, expected, atol=1e-12, rtol=1e-10)
 
 
 def test_likelihood_survives_where_densities_underflow():
@@ -39,8 +39,8 @@ def test_probabilities_are_averaged_not_logits():
     total = Categorical(mean_probs).entropy()
     torch.testing.assert_close(log_mean_probs(logits).exp(), mean_probs)
     torch.testing.assert_close(predictive_entropy(logits), total)
-    expected = total - Categorical(logits=logits).entropy().mean(0)
-    torch.testing.assert_close(mutual_information(logits), expected)
+    entropy_of_draws = Categorical(logits=logits).entropy().mean(0)
+    torch.testing.assert_close(mutual_information(logits), total - entropy_of_draws)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -75,11 +75,17 @@ def test_draws_in_half_precision_are_averaged_in_single(dtype):
 
 
 def test_the_two_extremes_of_disagreement():
-    sure = torch.tensor([[[60.0, 0.0]], [[0.0, 60.0]]], dtype=torch.float64)
-    assert mutual_information(sure).item() == pytest.approx(math.log(2))
-    same = torch.zeros(2, 1, 2, dtype=torch.float64)
-    assert mutual_information(same).item() == pytest.approx(0, abs=1e-12)
-    assert predictive_entropy(same).item() == pytest.approx(math.log(2))
+    confident = torch.tensor([[[60.0, 0.0]], [[0.0, 60.0]]], dtype=torch.float64)
+    assert mutual_information(confident).item() == pytest.approx(math.log(2))
+    uncertain = torch.zeros(2, 1, 2, dtype=torch.float64)
+    assert mutual_information(uncertain).item() == pytest.approx(0, abs=1e-12)
+    assert predictive_entropy(uncertain).item() == pytest.approx(math.log(2))
+
+
+def test_a_class_of_probability_0_adds_no_entropy():
     assert entropy(torch.tensor([0.0, -torch.inf])).item() == 0
-    spread = torch.tensor([[[1.0]], [[5.0]]], dtype=torch.float64)
-    assert predictive_var(spread, tau=4.0).item() == pytest.approx(0.25 + 4.0)
+
+
+def test_the_predictive_variance_is_that_of_the_noise_plus_that_of_the_draws():
+    draws = torch.tensor([[[1.0]], [[5.0]]], dtype=torch.float64)
+    assert predictive_var(draws, tau=4.0).item() == pytest.approx(1 / 4.0 + 2.0**2)

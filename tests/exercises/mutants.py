@@ -44,11 +44,39 @@ OPERATORS = {
     ast.NotEq: (ast.Eq,),
 }
 CONSTANTS = {0: (1,), 1: (2,), 2: (1, 3), 0.5: (1,)}
-RENAMED = {"sum": "mean", "mean": "sum", "max": "min", "min": "max", "exp": "log", "log": "exp"}
-RENAMED |= {"sin": "cos", "cos": "sin", "softmax": "log_softmax", "var": "std", "std": "var"}
+RENAMED = {
+    "sum": "mean",
+    "mean": "sum",
+    "max": "min",
+    "min": "max",
+    "exp": "log",
+    "log": "exp",
+    "sin": "cos",
+    "cos": "sin",
+    "softmax": "log_softmax",
+    "var": "std",
+    "std": "var",
+}
 REDUCTIONS = {"sum", "mean", "prod", "var", "std", "logsumexp", "softmax", "log_softmax", "norm"}
-DROPPED = {*RENAMED, *REDUCTIONS, "sqrt", "log1p", "abs", "square", "relu", "acos", "inv", "entr"}
-DROPPED |= {"clamp", "clamp_min", "clamp_max", "diagonal", "softplus", "reciprocal", "sigmoid"}
+DROPPED = {
+    *RENAMED,
+    *REDUCTIONS,
+    "sqrt",
+    "log1p",
+    "abs",
+    "square",
+    "relu",
+    "acos",
+    "inv",
+    "entr",
+    "clamp",
+    "clamp_min",
+    "clamp_max",
+    "diagonal",
+    "softplus",
+    "reciprocal",
+    "sigmoid",
+}
 LIBRARIES = {"torch", "math", "np", "nn"}
 N_REPLAYS = 1000
 N_ALIKE = 200  # replays without a difference, after which there is none that N_REPLAYS would show
@@ -68,31 +96,47 @@ def survivors(exercise: Exercise) -> list[str]:
     """
     inputs = _inputs(exercise)
     undiagnosed = dataclasses.replace(exercise, known_errors=())
-    found = []
+    changes = []
     for mutant in itertools.chain(mutants(exercise.solution), near_misses(exercise)):
         with bounded_memory(1.0):
             solved = grade(undiagnosed, mutant.answer, seconds=5.0).solved
         if solved and _differs(exercise, mutant.answer, inputs):
-            found.append(mutant.change)
-    return found
+            changes.append(mutant.change)
+    return changes
 
 
 def mutants(solution: Answer) -> Iterator[Mutant]:
     """Mutants of a function of a module, and of those functions of the module that it calls."""
     module = inspect.getmodule(solution)
-    original = ast.parse(inspect.getsource(solution)).body[0]
-    called = {node.id for node in ast.walk(original) if isinstance(node, ast.Name)}
-    used = [f for f in vars(module).values() if inspect.isfunction(f) and f.__name__ in called]
-    own = [f for f in used if inspect.getmodule(f) is module and f is not solution]
-    for function in [solution, *own]:
-        lines, first = inspect.getsourcelines(function)
-        tree = ast.increment_lineno(ast.parse("".join(lines)), first - 1).body[0]
-        for change, changed in _changed(tree):
+    original = _tree(solution)
+    for function in [solution, *_helpers(solution)]:
+        for change, changed in _changed(_tree(function)):
+            parts = [changed] if function is solution else [changed, original]
             namespace = {**vars(module), "_shared": _shared}
-            for part in [changed] if function is solution else [changed, original]:
-                code = ast.fix_missing_locations(ast.Module([part], type_ignores=[]))
-                exec(compile(code, f"<{change}>", "exec"), namespace)
+            code = ast.fix_missing_locations(ast.Module(parts, type_ignores=[]))
+            exec(compile(code, f"<{change}>", "exec"), namespace)
             yield Mutant(change, namespace[solution.__name__])
+
+
+def _helpers(solution: Answer) -> list[Answer]:
+    """The functions of its module whose names the solution holds."""
+    module = inspect.getmodule(solution)
+    names = {node.id for node in ast.walk(_tree(solution)) if isinstance(node, ast.Name)}
+    return [
+        value
+        for value in vars(module).values()
+        if inspect.isfunction(value)
+        and value.__name__ in names
+        and inspect.getmodule(value) is module
+        and value is not solution
+    ]
+
+
+def _tree(function: Answer) -> ast.FunctionDef:
+    """The syntax tree of a function, with the line numbers of its file."""
+    lines, first = inspect.getsourcelines(function)
+    tree = ast.parse("".join(lines))
+    return ast.increment_lineno(tree, first - 1).body[0]
 
 
 def near_misses(exercise: Exercise) -> Iterator[Mutant]:
@@ -103,45 +147,66 @@ def near_misses(exercise: Exercise) -> Iterator[Mutant]:
     calls = _recorded(exercise.solution, exercise.probe)
     shapes = {_shapes(*call) for call in calls}
 
-    def off(change: Callable[[Tensor], Tensor]) -> Answer:
+    def with_changed_results(change: Callable[[Any], Any]) -> Answer:
         def answer(*args: Any, **kwargs: Any) -> Any:
             result = exercise.solution(*args, **kwargs)
             return _fresh(result, change) if _shapes(args, kwargs) in shapes else result
 
         return answer
 
+    def larger(value: Any) -> Any:
+        return value * 1.01
+
+    def further_from_mean(value: Any) -> Any:
+        return value + 0.01 * (value - value.mean()) if torch.is_tensor(value) else value
+
     if exercise.kind == "predict" or any(_is_random(*call) for call in calls):
         return
-    of_shapes = f"for inputs of shapes {sorted(shapes, key=str)}"
-    yield Mutant(f"results × 1.01 {of_shapes}", off(lambda value: value * 1.01))
+    suffix = f"for inputs of shapes {sorted(shapes, key=str)}"
+    yield Mutant(f"results × 1.01 {suffix}", with_changed_results(larger))
     yield Mutant(
-        f"results 1 % further from their mean {of_shapes}",
-        off(lambda value: value + (0.01 * (value - value.mean()) if torch.is_tensor(value) else 0)),
+        f"results 1 % further from their mean {suffix}", with_changed_results(further_from_mean)
     )
 
 
 def _changed(function: ast.FunctionDef) -> Iterator[tuple[str, ast.AST]]:
     """Each change of the function in words, and the function with it."""
     arguments = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
-    kinds = {a.arg: ast.unparse(a.annotation) for a in arguments if a.annotation}
-    body = function.body[ast.get_docstring(function) is not None :]
+    kinds = {
+        argument.arg: ast.unparse(argument.annotation)
+        for argument in arguments
+        if argument.annotation
+    }
+    has_docstring = ast.get_docstring(function) is not None
+    body = function.body[1:] if has_docstring else function.body
     nodes = [node for statement in body for node in ast.walk(statement)]
-    around = {id(part): node for node in nodes for part in ast.iter_child_nodes(node)}
+    parents = {id(part): node for node in nodes for part in ast.iter_child_nodes(node)}
     for node in nodes:
-        large = isinstance(node, ast.stmt | ast.Call | ast.BinOp | ast.Compare)
-        outer = around.get(id(node), node)
-        shown = node if large or isinstance(outer, ast.stmt) else outer
-        for new in _alternatives(node, kinds):
+        is_large = isinstance(node, ast.stmt | ast.Call | ast.BinOp | ast.Compare)
+        parent = parents.get(id(node), node)
+        shown = node if is_large or isinstance(parent, ast.stmt) else parent
+        for alternative in _alternatives(node, kinds):
             before = ast.unparse(shown)
-            after = ast.unparse(replaced(shown, {id(node): new}))
+            after = ast.unparse(replaced(shown, {id(node): alternative}))
             change = f"line {node.lineno}: {before} → {after}"
-            yield change, replaced(function, {id(node): new})
+            yield change, replaced(function, {id(node): alternative})
+    yield from _exchanges(function, nodes, kinds)
+
+
+def _exchanges(
+    function: ast.FunctionDef, nodes: list[ast.AST], kinds: dict[str, str]
+) -> Iterator[tuple[str, ast.AST]]:
+    """The function with two arguments of one kind exchanged wherever they stand."""
     names = [node for node in nodes if isinstance(node, ast.Name) and node.id in kinds]
-    for one, other in itertools.combinations(dict.fromkeys(node.id for node in names), 2):
-        if kinds[one] == kinds[other]:
-            exchange = {one: other, other: one}
-            new = {id(n): ast.Name(exchange[n.id], n.ctx) for n in names if n.id in exchange}
-            yield f"{one} and {other} exchanged", replaced(function, new)
+    in_order = dict.fromkeys(node.id for node in names)
+    for first, second in itertools.combinations(in_order, 2):
+        if kinds[first] != kinds[second]:
+            continue
+        exchange = {first: second, second: first}
+        new_names = {
+            id(node): ast.Name(exchange[node.id], node.ctx) for node in names if node.id in exchange
+        }
+        yield f"{first} and {second} exchanged", replaced(function, new_names)
 
 
 def _alternatives(node: ast.AST, kinds: dict[str, str]) -> Iterator[ast.AST]:
@@ -167,8 +232,9 @@ def _alternatives(node: ast.AST, kinds: dict[str, str]) -> Iterator[ast.AST]:
             for other in CONSTANTS.get(value, (2 * value,)):
                 yield ast.Constant(other)
         case ast.Name(name, ast.Load()) if name in kinds:
-            alike = (n for n in kinds if n != name and kinds[n] == kinds[name])
-            yield from (ast.Name(n, node.ctx) for n in alike)
+            for other in kinds:
+                if other != name and kinds[other] == kinds[name]:
+                    yield ast.Name(other, node.ctx)
             if kinds[name] == "int":
                 yield _one_less(node)
         case ast.Attribute(value, "T" | "mT"):
@@ -185,33 +251,39 @@ def _alternatives(node: ast.AST, kinds: dict[str, str]) -> Iterator[ast.AST]:
 
 def _other_calls(node: ast.Call, kinds: dict[str, str]) -> Iterator[ast.expr]:
     """Other calls than this one, of a method ``x.f(…)`` or of a function ``torch.f(x, …)``."""
-    method = isinstance(node.func, ast.Attribute) and _root(node.func) not in LIBRARIES
+    is_method = isinstance(node.func, ast.Attribute) and _root(node.func) not in LIBRARIES
     name = getattr(node.func, "attr", getattr(node.func, "id", ""))
-    operand = node.func.value if method else node.args[0] if node.args else None
-    rest = node.args if method else node.args[1:]
+    positional = [node.func.value, *node.args] if is_method else node.args
+    operand = positional[0] if positional else None
+    rest = positional[1:]
     named = {keyword.arg: keyword.value for keyword in node.keywords}
 
-    def call(function: ast.expr, rest: list[ast.expr], without: str, **new: int) -> ast.Call:
-        keywords = [k for k in node.keywords if k.arg != without]
-        keywords += [ast.keyword(key, ast.Constant(value)) for key, value in new.items()]
-        return ast.Call(function, rest if method else [operand, *rest], keywords)
+    def call(function: ast.expr, rest: list[ast.expr], keywords: dict[str, ast.expr]) -> ast.Call:
+        args = rest if is_method else [operand, *rest]
+        return ast.Call(function, args, [ast.keyword(key, keywords[key]) for key in keywords])
 
     if operand is not None and name in DROPPED:
         yield operand
     if isinstance(node.func, ast.Attribute) and name in RENAMED:
-        yield call(ast.Attribute(node.func.value, RENAMED[name], ast.Load()), rest, "")
+        renamed = ast.Attribute(node.func.value, RENAMED[name], ast.Load())
+        yield call(renamed, rest, named)
     if name in REDUCTIONS:
         axis = named.get("dim") or (rest[0] if rest else None)
-        for other in (None, 0, 1, -1):
-            if str(other) != (ast.unparse(axis) if axis else "None"):
-                yield call(node.func, [], "dim", **({} if other is None else {"dim": other}))
+        without_axis = {key: value for key, value in named.items() if key != "dim"}
+        if axis:
+            yield call(node.func, [], without_axis)
+        for other in (0, 1, -1):
+            if axis is None or str(other) != ast.unparse(axis):
+                yield call(node.func, [], {**without_axis, "dim": ast.Constant(other)})
     if name in {"var", "std", "cov"}:
-        biased = "correction" in named and ast.unparse(named["correction"]) == "0"
-        yield call(node.func, rest, "correction", correction=int(biased))
+        is_biased = "correction" in named and ast.unparse(named["correction"]) == "0"
+        without_correction = {key: value for key, value in named.items() if key != "correction"}
+        correction = ast.Constant(1 if is_biased else 0)
+        yield call(node.func, rest, {**without_correction, "correction": correction})
     if name in {"len", "numel"}:
         yield _one_less(node)
-    given = [*node.args, *named.values()]
-    if any("Generator" in kinds.get(a.id, "") for a in given if isinstance(a, ast.Name)):
+    names = [part.id for part in [*node.args, *named.values()] if isinstance(part, ast.Name)]
+    if any("Generator" in kinds.get(name, "") for name in names):
         for axes in ("rows", "columns", "all"):
             yield ast.Call(ast.Name("_shared", ast.Load()), [node, ast.Constant(axes)], [])
 
@@ -227,12 +299,16 @@ def _one_less(node: ast.expr) -> ast.expr:
     return ast.BinOp(node, ast.Sub(), ast.Constant(1))
 
 
-def _shared(noise: Any, by: str) -> Any:
+def _shared(noise: Any, axes: str) -> Any:
     """Noise of the same shape that all rows, all columns or all entries have in common."""
     if not isinstance(noise, Tensor):
         return noise
-    axes = {"rows": range(noise.ndim)[:1], "columns": range(noise.ndim)[-1:]}
-    for axis in axes.get(by, range(noise.ndim)):
+    numbers_of_axes = range(noise.ndim)
+    if axes == "rows":
+        numbers_of_axes = numbers_of_axes[:1]
+    if axes == "columns":
+        numbers_of_axes = numbers_of_axes[-1:]
+    for axis in numbers_of_axes:
         noise = noise.narrow(axis, 0, 1).expand(noise.shape)
     return noise
 
@@ -250,7 +326,8 @@ class Input:
     def size(self) -> int:
         """How many numbers a call draws and returns, roughly."""
         n_draws = sum(value for value in self.args if isinstance(value, int))
-        return n_draws + sum(part.numel() for part, _ in _parts(self.right, self.right))
+        n_results = sum(part.numel() for part, _ in _parts(self.right, self.right))
+        return n_draws + n_results
 
     @functools.cached_property
     def reference(self) -> Tensor:
@@ -278,13 +355,15 @@ def _inputs(exercise: Exercise) -> list[Input]:
     """Arguments that grading uses, and near ones, each with the result of the reference."""
     calls = _recorded(exercise.solution, lambda answer: grade(exercise, answer))
     generator = Generator().manual_seed(1)
-    found = []
-    for call in calls[:: 1 + len(calls) // 25]:
-        for args, kwargs in (call, _fresh(call, lambda value: _moved(value, generator))):
+    inputs = []
+    every = 1 + len(calls) // 25
+    for call in calls[::every]:
+        near_call = _fresh(call, lambda value: _moved(value, generator))
+        for args, kwargs in (call, near_call):
             with contextlib.suppress(Exception):
                 right = exercise.solution(*_fresh(args), **_fresh(kwargs))
-                found.append(Input(exercise.solution, args, kwargs, right))
-    return found
+                inputs.append(Input(exercise.solution, args, kwargs, right))
+    return inputs
 
 
 def _is_random(args: tuple, kwargs: dict) -> bool:
@@ -324,28 +403,39 @@ def _moved(value: Any, generator: Generator) -> Any:
         return value
     factor = torch.empty_like(value).uniform_(0.85, 1.15, generator=generator)
     if value.ndim == 2 and value.shape == value.mT.shape:
-        if torch.allclose(value, value.mT):
+        is_symmetric = torch.allclose(value, value.mT)
+        identity = torch.eye(len(value), dtype=value.dtype)
+        if is_symmetric:
             return factor[0] * value * factor[0][:, None]
-        if torch.allclose(value @ value.mT, torch.eye(len(value), dtype=value.dtype)):
+        if torch.allclose(value @ value.mT, identity):
             return value
-    if value.min() < 0 or value.max() > 1 or value.min() == 1:
+    may_be_probabilities = value.min() >= 0 and value.max() <= 1 and value.min() != 1
+    if not may_be_probabilities:
         moved = value * factor
-        return moved / moved.norm() if value.ndim == 1 and abs(value.norm() - 1) < 1e-6 else moved
+        is_direction = value.ndim == 1 and abs(value.norm() - 1) < 1e-6
+        return moved / moved.norm() if is_direction else moved
     moved = value**factor
-    for total in (value.sum(), value.sum(-1, keepdim=True)):
-        if torch.allclose(total, torch.ones_like(total)):
-            return moved / (moved.sum() if total.ndim == 0 else moved.sum(-1, keepdim=True))
+    if _is_one(value.sum()):
+        return moved / moved.sum()
+    if _is_one(value.sum(-1)):
+        return moved / moved.sum(-1, keepdim=True)
     return moved
+
+
+def _is_one(value: Tensor) -> bool:
+    return torch.allclose(value, torch.ones_like(value))
 
 
 def _differs(exercise: Exercise, answer: Answer, inputs: list[Input]) -> bool:
     """Whether the answer gives other numbers, or numbers of another distribution if they vary."""
     if any(_is_random(one.args, one.kwargs) for one in inputs):
         return _differs_in_distribution(answer, inputs)
+    pairs = []
     try:
-        found = [(answer(*_fresh(one.args), **_fresh(one.kwargs)), one.right) for one in inputs]
-        found.append((exercise.probe(answer), exercise.probe(exercise.solution)))
-        pairs = [part for given, wanted in found for part in _parts(given, wanted)]
+        for one in inputs:
+            given = answer(*_fresh(one.args), **_fresh(one.kwargs))
+            pairs.extend(_parts(given, one.right))
+        pairs.extend(_parts(exercise.probe(answer), exercise.probe(exercise.solution)))
     except Exception:
         return True
     scale = max((_size(wanted) for _, wanted in pairs), default=0.0)
@@ -403,8 +493,13 @@ def _moments(function: Answer, args: tuple, kwargs: dict, seed: int) -> Tensor:
         if isinstance(value, Generator):
             value.manual_seed(seed)
     result = function(*args, **kwargs)
-    corner = torch.cat([p[(slice(3),) * p.ndim].flatten() for p, _ in _parts(result, result)])
-    return torch.cat([corner, torch.outer(corner, corner).flatten()])
+    corners = []
+    for part, _ in _parts(result, result):
+        first_three = (slice(3),) * part.ndim
+        corners.append(part[first_three].flatten())
+    corner = torch.cat(corners)
+    products = torch.outer(corner, corner).flatten()
+    return torch.cat([corner, products])
 
 
 @contextlib.contextmanager
@@ -415,10 +510,11 @@ def bounded_memory(gib: float) -> Iterator[None]:
         return
     import resource  # not on every system
 
-    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    n_pages = int(Path("/proc/self/statm").read_text().split()[0])
     limit, hard = resource.getrlimit(resource.RLIMIT_AS)
-    bound = pages * resource.getpagesize() + int(gib * 2**30)
-    bound = bound if hard == resource.RLIM_INFINITY else min(bound, hard)
+    bound = n_pages * resource.getpagesize() + int(gib * 2**30)
+    if hard != resource.RLIM_INFINITY:
+        bound = min(bound, hard)
     resource.setrlimit(resource.RLIMIT_AS, (bound, hard))
     try:
         yield

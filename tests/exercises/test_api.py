@@ -37,7 +37,7 @@ def test_a_right_answer_is_solved_and_used(capsys):
 
 
 @pytest.mark.parametrize(
-    ("answer", "told"),
+    ("answer", "message"),
     [
         (lambda p_drop: p_drop / (1 - p_drop), "Looks familiar: this is the variance of z / keep"),
         (lambda p_drop: 7.0, "✗ no   at p_drop = ½ the variance is ¼: for z in"),
@@ -45,12 +45,12 @@ def test_a_right_answer_is_solved_and_used(capsys):
     ],
     ids=["a known error", "advice", "the wrong form"],
 )
-def test_a_wrong_answer_is_told_what_is_wrong_and_not_the_solution(answer, told, capsys):
+def test_a_wrong_answer_is_told_what_is_wrong_and_not_the_solution(answer, message, capsys):
     exercise("00.1")(answer)
     autocheck("00.1")
     out = capsys.readouterr().out
-    assert told in out
-    assert ("familiar" in out) == ("familiar" in told)
+    assert message in out
+    assert ("familiar" in out) == ("familiar" in message)
     assert out.endswith("not there yet.\n")
     assert "keep * p_drop" not in out
 

@@ -113,15 +113,16 @@ class TestEveryExercise:
             return value.float().double() if value.is_floating_point() else value
 
         report = grade(exercise, _changed(exercise.solution, single, []))
-        told = f"{report.form} {report.diagnosis}"
-        assert report.solved or "only the first digits" in told or "float32" in told, report
+        message = f"{report.form} {report.diagnosis}"
+        names_precision = "only the first digits" in message or "float32" in message
+        assert report.solved or names_precision, report
 
     def test_no_wrong_mutant_passes(self, exercise):
         wrong = survivors(exercise)
         assert not wrong, "\n".join(["these wrong answers are solved:", *wrong])
 
     @pytest.mark.parametrize(
-        ("spoil", "told"),
+        ("spoil", "message"),
         [
             (lambda value: None, "None: is the `return` missing?"),
             (lambda value: 1 / 0, "your function raised ZeroDivisionError: division by zero"),
@@ -132,18 +133,18 @@ class TestEveryExercise:
         ],
         ids=["none", "raises", "nan", "complex", "one axis more", "a sum missing"],
     )
-    def test_a_wrong_form_is_told_in_place_of_advice(self, exercise, spoil, told):
+    def test_a_wrong_form_is_told_in_place_of_advice(self, exercise, spoil, message):
         touched = []
-        report = grade(
-            exercise,
-            _changed(exercise.solution, lambda value: spoil(torch.as_tensor(value)), touched),
-        )
+
+        def spoil_numbers(value):
+            return spoil(torch.as_tensor(value))
+
+        report = grade(exercise, _changed(exercise.solution, spoil_numbers, touched))
         if not touched:
             pytest.skip("its results hold no numbers")
-        assert told in report.form
-        assert {*report.lines} <= {
-            f"{s}   {one.claim}" for one in exercise.criteria for s in ("ok", "no")
-        }
+        assert message in report.form
+        for line, one in zip(report.lines, exercise.criteria, strict=True):
+            assert line in {f"ok   {one.claim}", f"no   {one.claim}"}, "there is no advice"
         assert report.diagnosis is None
 
 
@@ -169,5 +170,5 @@ def test_no_hint_stands_twice():
     for exercise in EXERCISES:
         for hint in exercise.hints:
             numbers.setdefault(hint, []).append(exercise.number)
-    twice = {hint: of for hint, of in numbers.items() if len(of) > 1}
+    twice = {hint: exercises for hint, exercises in numbers.items() if len(exercises) > 1}
     assert not twice

@@ -41,9 +41,10 @@ def task(solution, probe, *checks) -> Exercise:
     return Exercise("00.9", "", solution, probe, criteria, (), ())
 
 
-def found(mutated, ending: str) -> Answer:
-    (answer,) = (mutant.answer for mutant in mutants(mutated) if mutant.change.endswith(ending))
-    return answer
+def mutant_of(solution: Answer, ending: str) -> Answer:
+    """The only mutant whose change ends so."""
+    (mutant,) = [mutant for mutant in mutants(solution) if mutant.change.endswith(ending)]
+    return mutant.answer
 
 
 @pytest.mark.parametrize(
@@ -62,19 +63,21 @@ def found(mutated, ending: str) -> Answer:
     ],
 )
 def test_changes(change):
-    assert found(penalty, change)
+    assert mutant_of(penalty, change)
 
 
 def test_a_changed_helper_is_the_one_that_is_called():
-    changed = found(penalty, ": 1 - p_drop → 1 + p_drop")
-    shift = X.var(0)[0]
-    ratio = (changed(X, W, 0.5, 10) + shift) / (penalty(X, W, 0.5, 10) + shift)
-    assert ratio.item() == pytest.approx(3.0)
+    changed = mutant_of(penalty, ": 1 - p_drop → 1 + p_drop")
+    subtracted = X.var(0)[0]
+    right = penalty(X, W, 0.5, 10) + subtracted
+    wrong = changed(X, W, 0.5, 10) + subtracted
+    assert float(wrong / right) == pytest.approx(3.0)
 
 
-@pytest.mark.parametrize(("by", "n_patterns"), [("rows", 1), ("columns", 2), ("all", 1)])
-def test_noise_that_is_shared(by, n_patterns):
-    noise = found(dropout, f"'{by}')")(torch.ones(99, 4), 0.5, Generator().manual_seed(0))
+@pytest.mark.parametrize(("axes", "n_patterns"), [("rows", 1), ("columns", 2), ("all", 1)])
+def test_noise_that_is_shared(axes, n_patterns):
+    mutant = mutant_of(dropout, f"'{axes}')")
+    noise = mutant(torch.ones(99, 4), 0.5, Generator().manual_seed(0))
     assert noise.shape == (99, 4)
     assert len({tuple(row) for row in noise.tolist()}) == n_patterns
 
@@ -83,12 +86,17 @@ def test_one_coin_for_each_example_is_found():
     def noise(answer) -> Tensor:
         return answer(torch.full((300, 3), 2.0), 0.2, Generator().manual_seed(7))
 
-    loose = (
-        lambda answer: {round(x, 4) for x in noise(answer).flatten().tolist()} == {0.0, 2.5},
-        lambda answer: abs(noise(answer).mean() - 2) < 0.1,
-        lambda answer: len({tuple(row) for row in noise(answer).tolist()}) > 1,
-    )
-    (change,) = survivors(task(dropout, noise, *loose))
+    def has_two_values(answer) -> bool:
+        return {round(x, 4) for x in noise(answer).flatten().tolist()} == {0.0, 2.5}
+
+    def keeps_the_mean(answer) -> bool:
+        return abs(noise(answer).mean() - 2) < 0.1
+
+    def has_different_rows(answer) -> bool:
+        return len(noise(answer).unique(dim=0)) > 1  # bits: 0 or 2.5
+
+    exercise = task(dropout, noise, has_two_values, keeps_the_mean, has_different_rows)
+    (change,) = survivors(exercise)
     assert change.endswith("'columns')")
 
 

@@ -20,15 +20,22 @@ Y = normal(6, seed=1)
 class TestLesson02:
     def test_predicted_gaps_are_those_of_the_elbo(self):
         X = torch.tensor([[1.0, 1.0], [1.0, 2.0], [1.0, 3.0]], dtype=torch.float64)
-        line = BayesLinear(X, torch.tensor([2.0, 3.0, 5.0]).double(), noise_var=1.0, prior_var=1.0)
+        y = torch.tensor([2.0, 3.0, 5.0], dtype=torch.float64)
+        line = BayesLinear(X, y, noise_var=1.0, prior_var=1.0)
         moved = line.mean + line.cov[0, 0].sqrt() * torch.tensor([1, 0])
-        q = [(line.mean, line.cov / 2), (line.mean, line.cov * 2), (moved, line.cov)]
-        many = torch.ones(1000, dtype=torch.float64)
-        gaps = [line.log_evidence() - line.elbo(*one) for one in q]
-        gaps.append(gaussian_kl(0 * many, many / 2))
-        torch.testing.assert_close(
-            lesson02.predicted_gaps().double(), torch.stack(gaps), rtol=1e-5, atol=0
-        )
+
+        def gap(mean, cov):
+            return line.log_evidence() - line.elbo(mean, cov)
+
+        zeros = torch.zeros(1000, dtype=torch.float64)
+        gaps = [
+            gap(line.mean, line.cov / 2),
+            gap(line.mean, line.cov * 2),
+            gap(moved, line.cov),
+            gaussian_kl(zeros, zeros + 0.5),
+        ]
+        predicted = lesson02.predicted_gaps().double()
+        torch.testing.assert_close(predicted, torch.stack(gaps), rtol=1e-5, atol=0)
 
     @pytest.mark.parametrize("block", [[2], [0, 3], [4, 1, 2]])
     def test_the_best_block_is_a_minimum_of_the_divergence(self, block):
@@ -36,12 +43,13 @@ class TestLesson02:
         cov = factor @ factor.mT + 0.1 * torch.eye(5, dtype=torch.float64)
         rest = [i for i in range(5) if i not in block]
         root = torch.linalg.cholesky(lesson02.best_block(cov, block)).requires_grad_()
+        rows, columns = torch.tensor(list(product(block, block))).T
         q = torch.zeros(5, 5, dtype=torch.float64)
         q[rest, rest] = 1.0
-        entries = tuple(torch.tensor(list(product(block, block))).T)
-        q = q.index_put(entries, (root @ root.mT).flatten())
+        q = q.index_put((rows, columns), (root @ root.mT).flatten())
         zero = torch.zeros(5, dtype=torch.float64)
-        (slope,) = torch.autograd.grad(gaussian_kl_full(zero, q, zero, cov), root)
+        kl = gaussian_kl_full(zero, q, zero, cov)
+        (slope,) = torch.autograd.grad(kl, root)
         assert slope.abs().max() < 1e-8
 
     def test_the_repaired_elbo_is_exact_for_draws_with_the_moments_of_the_noise(self):
@@ -50,7 +58,8 @@ class TestLesson02:
         eye = torch.eye(3, dtype=torch.float64)
         eps = math.sqrt(3) * torch.cat([eye, -eye])  # mean 0 and covariance I
         exact = BayesLinear(X, Y, noise_var=0.5, prior_var=4.0).elbo(m, var.diag())
-        torch.testing.assert_close(lesson02.repaired_elbo(X, Y, 2.0, 0.25, m, var, eps), exact)
+        repaired = lesson02.repaired_elbo(X, Y, 2.0, 0.25, m, var, eps)
+        torch.testing.assert_close(repaired, exact)
 
     def test_each_check_of_the_bug_hunt_sees_its_own_error_alone(self):
         for repaired in product([True, False], repeat=3):
@@ -63,11 +72,13 @@ class TestLesson02:
         mean = mean.requires_grad_()
         root = torch.linalg.cholesky(cov).requires_grad_()
         linear = BayesLinear(X, Y, noise_var=0.5, prior_var=4.0)
-        prior = torch.zeros(3, dtype=torch.float64), 4.0 * torch.eye(3, dtype=torch.float64)
+        zero = torch.zeros(3, dtype=torch.float64)
+        prior_cov = 4.0 * torch.eye(3, dtype=torch.float64)
         cov = root @ root.mT
-        objective = linear.data_term(mean, cov) - 0.3 * gaussian_kl_full(mean, cov, *prior)
-        slopes = torch.autograd.grad(objective, (mean, root))
-        assert max(slope.abs().max() for slope in slopes) < 1e-8
+        kl = gaussian_kl_full(mean, cov, zero, prior_cov)
+        objective = linear.data_term(mean, cov) - 0.3 * kl
+        for slope in torch.autograd.grad(objective, (mean, root)):
+            assert slope.abs().max() < 1e-8
 
 
 def test_three_steps_ahead_is_the_posterior_of_one_target():
@@ -75,7 +86,9 @@ def test_three_steps_ahead_is_the_posterior_of_one_target():
     y = normal(8, seed=1)
     C = root @ root.T
     past = slice(0, 5)
-    gain = torch.linalg.solve(C[past, past] + torch.eye(5).to(C) / 3.0, C[past, 7])
-    std = (C[7, 7] - C[past, 7] @ gain + 1 / 3.0).sqrt()
-    expected = torch.distributions.Normal(gain @ y[past], std).log_prob(y[7:])
+    cov_of_past = C[past, past] + torch.eye(5).to(C) / 3.0
+    gain = torch.linalg.solve(cov_of_past, C[past, 7])
+    mean = gain @ y[past]
+    var = C[7, 7] - C[past, 7] @ gain + 1 / 3.0
+    expected = torch.distributions.Normal(mean, var.sqrt()).log_prob(y[7:])
     torch.testing.assert_close(ahead(C, y, 3.0, 3)[7:], expected)

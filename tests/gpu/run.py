@@ -249,8 +249,13 @@ def _pytest(kind: str, *arguments: str) -> tuple[float, bool, str]:
     with tempfile.TemporaryDirectory() as folder:
         settings |= {"IPYTHONDIR": folder, "MPLCONFIGDIR": folder}
         began = time.perf_counter()
-        how = {"cwd": ROOT, "env": os.environ | settings, "capture_output": True, "text": True}
-        done = subprocess.run([*command, *arguments], **how)
+        done = subprocess.run(
+            [*command, *arguments],
+            cwd=ROOT,
+            env=os.environ | settings,
+            capture_output=True,
+            text=True,
+        )
     seconds = round(time.perf_counter() - began, 1)
     lines = (done.stdout.strip() or done.stderr.strip() or "nothing").splitlines()
     wrong = [line for line in lines if re.match("FAILED|ERROR|E  ", line)]

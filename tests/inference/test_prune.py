@@ -84,17 +84,17 @@ def test_an_activation_that_is_used_twice_stays_twice():
     layers = [SparseVD(nn.Linear(4, 4)) for _ in range(3)]
     model = with_noise(Network(layers[0], relu, layers[1], relu, layers[2]))
     x = torch.randn(5, 4, generator=seeded())
-    for made in (zero_pruned(model, math.inf), to_sparse(model, math.inf)):
-        assert len(made) == 5
-        torch.testing.assert_close(made(x), model(x, "mean"))
+    for pruned in (zero_pruned(model, math.inf), to_sparse(model, math.inf)):
+        assert len(pruned) == 5
+        torch.testing.assert_close(pruned(x), model(x, "mean"))
 
 
 @pytest.mark.parametrize("threshold", [3.0, 5.0, math.inf])
 def test_weights_that_training_cut_stay_cut(threshold):
     model = with_noise(mlp((6, 5, 3), partial(SparseVD, threshold=3)))
     x = torch.randn(7, 6, generator=seeded())
-    for made in (zero_pruned(model, threshold), to_sparse(model, threshold)):
-        torch.testing.assert_close(made(x), model(x, "mean"))
+    for pruned in (zero_pruned(model, threshold), to_sparse(model, threshold)):
+        torch.testing.assert_close(pruned(x), model(x, "mean"))
 
 
 SMALL = (6, 5, 3)

@@ -21,11 +21,23 @@ def line(n=40):
     return x, x @ torch.tensor([[1.0], [-2.0], [0.5]], dtype=torch.float64)
 
 
-def train(model, *data, **changes):
-    """Losses of training on ``data``, by default on the line and without changing anything."""
-    x, y = data or line()
-    settings = {"n_steps": 4, "generator": seeded(), "optimizer": sgd(0.0)}
-    return fit(model, x, y, **settings | {"nll": partial(gaussian_nll, tau=3.0)} | changes)
+X, Y = line()
+NLL = partial(gaussian_nll, tau=3.0)
+NO_CHANGE = sgd(0.0)
+
+
+def train(model, x=X, y=Y, nll=NLL, n_steps=4, optimizer=NO_CHANGE, **options):
+    """Losses of training, by default on the line and without changing anything."""
+    return fit(
+        model,
+        x,
+        y,
+        nll,
+        n_steps=n_steps,
+        optimizer=optimizer,
+        generator=seeded(),
+        **options,
+    )
 
 
 def prior_of_two():
@@ -35,19 +47,28 @@ def prior_of_two():
 def test_dropout_in_linear_regression_reaches_the_ridge_solution():
     """The optimum of ``nll + kl/N`` with input noise xi, E[xi]=1, Var[xi]=p/keep, in closed form:
     ``tau X'X + tau p/keep diag(X'X) + l^2/keep I``."""
-    p_drop, tau, length_scale = 0.25, 2.0, 3.0
+    p_drop = 0.25
+    tau = 2.0
+    length_scale = 3.0
     x, y = line()
     layer = BinaryDropout(nn.Linear(3, 1), p_drop, length_scale)
     model = Network(layer).double()
     torch.nn.init.zeros_(model[0].bias).requires_grad_(False)
-    options = {"nll": partial(gaussian_nll, tau=tau), "n_steps": 500, "optimizer": adam(0.1)}
-    options["kl_weight"] = 500.0  # the same prior for 500 times the data
-    options["schedule"] = lambda step: 1 / (1 + 0.05 * step)
-    train(model, x.repeat(500, 1), y.repeat(500, 1), **options)
+    train(
+        model,
+        x.repeat(500, 1),
+        y.repeat(500, 1),
+        nll=partial(gaussian_nll, tau=tau),
+        n_steps=500,
+        optimizer=adam(0.1),
+        schedule=lambda step: 1 / (1 + 0.05 * step),
+        kl_weight=500.0,  # the same prior for 500 times the data
+    )
     gram = x.T @ x
     keep = 1 - p_drop
-    system = tau * (gram + p_drop / keep * gram.diag().diag())
-    exact = torch.linalg.solve(system + length_scale**2 / keep * torch.eye(3), tau * x.T @ y)
+    of_data = tau * (gram + p_drop / keep * gram.diag().diag())
+    of_prior = length_scale**2 / keep * torch.eye(3)
+    exact = torch.linalg.solve(of_data + of_prior, tau * x.T @ y)
     torch.testing.assert_close(model[0].weight.detach().T, exact, atol=0.02, rtol=0)
 
 
@@ -152,8 +173,7 @@ def test_a_diverged_loss_names_its_step(step, n_steps):
         train(mlp((3, 2), Deterministic).double(), nll=nll, n_steps=n_steps)
 
 
-X, Y = line()
-OWN_DRAWS = Network(Deterministic(nn.Linear(3, 1)), nn.Dropout()).double()
+DRAWS_BY_ITSELF = Network(Deterministic(nn.Linear(3, 1)), nn.Dropout()).double()
 OTHERS = torch.optim.Adam(mlp((3, 1), Deterministic).parameters())
 PLAIN = mlp((3, 1), Deterministic).double()
 
@@ -166,7 +186,7 @@ test_bad_arguments_are_named = refused(
     ),
     (lambda: train(PLAIN, X, Y.float()), "y must have the dtype .* torch.float64"),
     (lambda: train(PLAIN, kl_weight=torch.ones(3)), "kl_weight"),
-    (lambda: train(OWN_DRAWS), "nn.Dropout at '1', which draws by itself"),
+    (lambda: train(DRAWS_BY_ITSELF), "nn.Dropout at '1', which draws by itself"),
     (lambda: train(PLAIN, optimizer=OTHERS), "optimizer must have the parameters"),
     (lambda: train(PLAIN, optimizer=lambda parameters: None), "optimizer must be one"),
     (lambda: train(deepcopy(PLAIN).requires_grad_(False)), "nothing to train"),

@@ -14,21 +14,25 @@ DROP = partial(models.BinaryDropout, p_drop=0.5)
 
 def test_mlp_layers_and_shapes():
     model = models.mlp((3, 7, 5, 2), [PLAIN, DROP, DROP], nn.Tanh)
-    kinds = ["Deterministic", "Tanh", "BinaryDropout", "Tanh", "BinaryDropout"]
-    assert [type(module).__name__ for module in model] == kinds
-    assert [tuple(module.weight.shape) for module in model[::2]] == [(7, 3), (5, 7), (2, 5)]
+    kinds = [type(module).__name__ for module in model]
+    assert kinds == ["Deterministic", "Tanh", "BinaryDropout", "Tanh", "BinaryDropout"]
+    shapes = [tuple(layer.weight.shape) for layer in model[::2]]
+    assert shapes == [(7, 3), (5, 7), (2, 5)]
     assert model(torch.randn(11, 3), "mean").shape == (11, 2)
 
 
 def test_mean_matches_a_plain_network_and_the_kl_is_the_sum_over_layers_each_once():
     model = models.mlp((3, 7, 2), DROP)
     x = torch.randn(5, 3)
-    (first, activation, last) = model
-    by_hand = torch.relu(x @ first.weight.T + first.bias) @ last.weight.T + last.bias
-    torch.testing.assert_close(model(x, "mean"), by_hand)
+    first, activation, last = model
+    hidden = torch.relu(x @ first.weight.T + first.bias)
+    expected = hidden @ last.weight.T + last.bias
+    torch.testing.assert_close(model(x, "mean"), expected)
     torch.testing.assert_close(model.kl(), first.kl() + last.kl())
-    torch.testing.assert_close(models.Network(first, activation, first).kl(), first.kl())
-    assert models.Network(nn.Linear(2, 2)).kl() == 0
+    with_one_layer_twice = models.Network(first, activation, first)
+    torch.testing.assert_close(with_one_layer_twice.kl(), first.kl())
+    without_noise = models.Network(nn.Linear(2, 2))
+    assert without_noise.kl() == 0
 
 
 def test_wrap_takes_an_existing_network_over_with_its_weights():
@@ -40,49 +44,52 @@ def test_wrap_takes_an_existing_network_over_with_its_weights():
     torch.testing.assert_close(network(x, "mean"), before)
     kinds = [type(module).__name__ for module in network]
     assert kinds == ["Deterministic", "ReLU", "Flatten", "Network", "BinaryDropout"]
-    assert network[3][0].weight is block[0].weight
-    torch.testing.assert_close(network.kl(), network[0].kl() + network[3][0].kl() + network[4].kl())
-    first, again, other = (network(x, "per_example", seeded(seed)) for seed in (1, 1, 2))
-    torch.testing.assert_close(first, again)
-    assert not torch.allclose(first, other)
+    of_block = network[3][0]
+    assert of_block.weight is block[0].weight
+    expected_kl = network[0].kl() + of_block.kl() + network[4].kl()
+    torch.testing.assert_close(network.kl(), expected_kl)
+    first = network(x, "per_example", seeded(1))
+    torch.testing.assert_close(network(x, "per_example", seeded(1)), first)
+    assert not torch.allclose(network(x, "per_example", seeded(2)), first)
 
 
 def test_wrap_keeps_a_layer_that_stands_twice_one_layer():
     layer = nn.Linear(4, 4)
-    network = models.wrap(nn.Sequential(layer, nn.Tanh(), layer), models.BayesByBackprop)
+    plain = nn.Sequential(layer, nn.Tanh(), layer)
+    network = models.wrap(plain, models.BayesByBackprop)
     assert network[0] is network[2]
     torch.testing.assert_close(network.kl(), network[0].kl())
 
 
 class Twice(nn.Module):
-    """A module of a user's own: its layer acts twice under draws of their own."""
+    """A module as a reader may write one: its layer acts twice, with a draw each time."""
 
     def __init__(self, layer):
         super().__init__()
         self.layer = layer
 
     def forward(self, x, sampling, generator=None):
-        return self.layer(self.layer(x, sampling, generator), sampling, generator)
+        once = self.layer(x, sampling, generator)
+        return self.layer(once, sampling, generator)
 
     def kl(self):
         return self.layer.kl()
 
 
-def test_a_module_of_ones_own_stands_in_a_network():
+def test_a_module_of_a_reader_stands_in_a_network():
     twice = Twice(DROP(nn.Linear(3, 3)))
-    network = models.Network(twice, nn.ReLU(), DROP(nn.Linear(3, 2)))
+    last = DROP(nn.Linear(3, 2))
+    network = models.Network(twice, nn.ReLU(), last)
     x = torch.randn(5, 3, generator=seeded())
-    expected = torch.relu(twice(x, "mean")) @ network[2].weight.T + network[2].bias
-    torch.testing.assert_close(network(x, "mean"), expected)
-    torch.testing.assert_close(network.kl(), twice.layer.kl() + network[2].kl())
+    hidden = torch.relu(twice(x, "mean"))
+    torch.testing.assert_close(network(x, "mean"), last(hidden, "mean"))
+    torch.testing.assert_close(network.kl(), twice.layer.kl() + last.kl())
 
 
 def test_initial_weights_have_their_variance_and_come_from_the_generator():
     plain = nn.Sequential(nn.Conv2d(20, 50, 5), nn.Flatten(), nn.Linear(800, 500))
-    first, again = (
-        models.initialise(models.wrap(plain, DROP), torch.Generator().manual_seed(3), 2.0)
-        for _ in range(2)
-    )
+    first = models.initialise(models.wrap(plain, DROP), seeded(3), 2.0)
+    again = models.initialise(models.wrap(plain, DROP), seeded(3), 2.0)
     for layer, fan_in in ((first[0], 20 * 25), (first[2], 800)):
         assert layer.weight.var().item() == pytest.approx(2 / fan_in, rel=0.03)
         assert layer.weight.abs().max() <= (6 / fan_in) ** 0.5

@@ -32,7 +32,7 @@ def draw(module: ModuleType, **setting) -> tuple[Figure, list[float]]:
     return figure, [float(number) for number in BOLD_NUMBER.findall(readout)]
 
 
-def look(artist: Artist) -> str:
+def appearance(artist: Artist) -> str:
     """Hue and kind of an artist as one says it: ``"blue --"``, ``"red dots"``, ``"grey area //"``.
 
     A tint has the hue of its colour.
@@ -68,7 +68,7 @@ def hue(colour) -> str:
 
 
 def legends(figure: Figure) -> list[dict[str, str]]:
-    """For each legend, in the order of the axes and that of the figure last: text to look."""
+    """For each legend, in the order of the axes and that of the figure last: text to appearance."""
     per_axes = [axes.get_legend() for axes in figure.axes]
     return [_entries(legend) for legend in [*per_axes, *figure.legends] if legend is not None]
 
@@ -77,7 +77,7 @@ def named(axes: Axes, text: str, legend: Legend | None = None) -> list[Artist]:
     """The artists on ``axes`` that look as its legend, or ``legend``, shows ``text``."""
     wanted = _entries(legend or axes.get_legend())[text]
     drawn = [*axes.lines, *axes.collections, *axes.patches]
-    return [artist for artist in drawn if look(artist) == wanted]
+    return [artist for artist in drawn if appearance(artist) == wanted]
 
 
 def the(axes: Axes, text: str, legend: Legend | None = None) -> Artist:
@@ -114,4 +114,4 @@ def centre(bar: Artist) -> float:
 
 def _entries(legend: Legend) -> dict[str, str]:
     texts = [text.get_text() for text in legend.get_texts()]
-    return dict(zip(texts, map(look, legend.legend_handles), strict=True))
+    return dict(zip(texts, map(appearance, legend.legend_handles), strict=True))

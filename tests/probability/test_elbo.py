@@ -13,15 +13,19 @@ from tests.tables import refused
 
 def test_the_loss_is_minus_the_elbo_of_a_conjugate_model_per_example():
     """y_n ~ N(w, 1/tau), w ~ N(0, 1), q = the exact posterior: the ELBO is the log evidence."""
-    n_train, tau = 5, 2.5
+    n_train = 5
+    tau = 2.5
     y = normal(n_train, 1)
     post_var = 1 / (1 + tau * n_train)
     post_mean = post_var * tau * y.sum()
-    expected_nll = gaussian_nll(post_mean.expand(n_train, 1), y, tau) + tau * post_var / 2
+    nll_at_mean = gaussian_nll(post_mean.expand(n_train, 1), y, tau)
+    expected_nll = nll_at_mean + tau * post_var / 2
     kl = 0.5 * (post_var + post_mean**2 - 1 - math.log(post_var))
-    evidence = MultivariateNormal(0 * y[:, 0], torch.eye(n_train, dtype=y.dtype) / tau + 1)
-    log_evidence = evidence.log_prob(y[:, 0])
-    torch.testing.assert_close(elbo_loss(expected_nll, kl, n_train) * n_train, -log_evidence)
+    loss = elbo_loss(expected_nll, kl, n_train)
+
+    cov_of_targets = torch.eye(n_train, dtype=y.dtype) / tau + 1
+    evidence = MultivariateNormal(torch.zeros_like(y[:, 0]), cov_of_targets)
+    torch.testing.assert_close(n_train * loss, -evidence.log_prob(y[:, 0]))
 
 
 def test_the_kl_is_divided_by_the_training_set_and_weighted_for_each_of_several_networks():
@@ -42,18 +46,20 @@ def test_gaussian_nll_is_the_log_density(tau):
 def test_a_sample_axis_is_averaged_in_the_log():
     draws = normal(7, 6, 2)
     y = normal(6, 2, seed=1)
-    each = torch.stack([gaussian_nll(draw, y, 1.3) for draw in draws])
-    torch.testing.assert_close(gaussian_nll(draws, y.expand(7, 6, 2), 1.3), each.mean())
+    of_each_draw = torch.stack([gaussian_nll(draw, y, 1.3) for draw in draws])
+    together = gaussian_nll(draws, y.expand(7, 6, 2), 1.3)
+    torch.testing.assert_close(together, of_each_draw.mean())
 
 
 def test_warm_up_is_a_clipped_line():
-    published = kl_warmup(15, begin=5)
-    tempered = kl_warmup(15, begin=5, final=0.2)
-    steps = (0, 5, 6, 12.5, 20, 1000)
-    weights = [0, 0, 1 / 15, 0.5, 1, 1]
-    assert [published(step) for step in steps] == pytest.approx(weights)
-    assert [tempered(step) for step in steps] == pytest.approx([0.2 * w for w in weights])
-    assert [kl_warmup(0, begin=3)(step) for step in (2, 3)] == [0, 1]
+    to_one = kl_warmup(15, begin=5)
+    to_a_fifth = kl_warmup(15, begin=5, final=0.2)
+    for step, weight in [(0, 0), (5, 0), (6, 1 / 15), (12.5, 0.5), (20, 1), (1000, 1)]:
+        assert to_one(step) == pytest.approx(weight)
+        assert to_a_fifth(step) == pytest.approx(0.2 * weight)
+    at_once = kl_warmup(0, begin=3)
+    assert at_once(2) == 0
+    assert at_once(3) == 1
 
 
 Y = normal(6, 1)

@@ -35,31 +35,37 @@ def weights(n_units, n_columns, seed=0):
 @cases
 @settings(max_examples=25)
 def test_it_is_the_sum_of_the_gaussian_divergences_at_the_best_precision(T, K, Q, seed):
-    log_alpha, s, cov = distribution(T, K, seed)
+    log_alpha, noise_var, cov = distribution(T, K, seed)
     theta = weights(K, Q, seed)
-    precision = best_precision(theta, s)
-    columns = sum(
-        gaussian_kl_full(t, t[:, None] * cov * t, torch.zeros_like(t), (1 / b).diag())
-        for t, b in zip(theta.T, precision.T, strict=True)
-    )
-    found = empirical_bayes_kl(log_alpha, s, Q)
-    torch.testing.assert_close(found, columns, rtol=1e-6, atol=1e-7)
-    torch.testing.assert_close(found, column_marginal_kl(theta, cov, precision), rtol=1e-9, atol=0)
+    precision = best_precision(theta, noise_var)
+    expected = 0.0
+    for column, precision_of_column in zip(theta.T, precision.T, strict=True):
+        cov_of_column = column[:, None] * cov * column
+        prior_cov = (1 / precision_of_column).diag()
+        prior_mean = torch.zeros_like(column)
+        expected += gaussian_kl_full(column, cov_of_column, prior_mean, prior_cov)
+    kl = empirical_bayes_kl(log_alpha, noise_var, Q)
+    by_columns = column_marginal_kl(theta, cov, precision)
+    torch.testing.assert_close(kl, expected, rtol=1e-6, atol=1e-7)
+    torch.testing.assert_close(kl, by_columns, rtol=1e-9, atol=0)
 
 
 @cases
 @settings(max_examples=25)
 def test_another_precision_has_a_larger_divergence_and_a_rotation_never_lowers_it(T, K, Q, seed):
-    log_alpha, s, cov = distribution(T, K, seed)
+    log_alpha, noise_var, cov = distribution(T, K, seed)
     theta = weights(K, Q, seed)
+    kl = empirical_bayes_kl(log_alpha, noise_var, Q)
     factor = (0.5 * normal(K, Q, seed=seed + 2)).exp()
-    other = column_marginal_kl(theta, cov, factor * best_precision(theta, s))
+    with_other_precision = column_marginal_kl(theta, cov, factor * best_precision(theta, noise_var))
     # the minimum is separable: a precision that is wrong by a factor f adds (f - 1 - log f) / 2
     excess = (factor - 1 - factor.log()).sum() / 2
-    torch.testing.assert_close(other - empirical_bayes_kl(log_alpha, s, Q), excess)
+    torch.testing.assert_close(with_other_precision - kl, excess)
+
     unrotated = empirical_bayes_kl(log_alpha, log_alpha.exp(), Q)
-    assert empirical_bayes_kl(log_alpha, s, Q) >= unrotated - 1e-9
-    torch.testing.assert_close(unrotated, Q / 2 * torch.log1p((-log_alpha).exp()).sum())
+    assert kl >= unrotated - 1e-9
+    expected = Q / 2 * torch.log1p((-log_alpha).exp()).sum()
+    torch.testing.assert_close(unrotated, expected)
 
 
 COLUMN = torch.ones(3, 1, dtype=torch.float64)

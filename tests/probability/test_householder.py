@@ -1,5 +1,7 @@
 """Reflections against the matrices they stand for, one reflection after the other."""
 
+from functools import partial
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -20,6 +22,9 @@ def product(vectors):
     return U
 
 
+close = partial(torch.testing.assert_close, rtol=1e-7, atol=1e-8)
+
+
 @given(*sizes)
 @settings(max_examples=30)
 def test_every_form_is_the_product_of_the_matrices(n_reflections, n_units, seed):
@@ -28,15 +33,14 @@ def test_every_form_is_the_product_of_the_matrices(n_reflections, n_units, seed)
     x = normal(2, 3, n_units, seed=seed + 2)
     U = product(vectors)
     left, right = compact_form(vectors)
-    eye = torch.eye(n_units, dtype=U.dtype)
-    options = {"rtol": 1e-7, "atol": 1e-8}
-    torch.testing.assert_close(orthogonal_matrix(vectors), U, **options)
-    torch.testing.assert_close(eye - left.T @ right, U, **options)
-    torch.testing.assert_close(reflect(x, vectors), x @ U.T, **options)
-    s = rotated_variance(alpha, vectors)
-    torch.testing.assert_close(s, U.square() @ alpha, **options)
-    assert alpha.min() - 1e-7 <= s.min()
-    assert s.max() <= alpha.max() + 1e-7
+    by_compact_form = torch.eye(n_units, dtype=U.dtype) - left.T @ right
+    close(orthogonal_matrix(vectors), U)
+    close(by_compact_form, U)
+    close(reflect(x, vectors), x @ U.T)
+    variance = rotated_variance(alpha, vectors)
+    close(variance, U.square() @ alpha)
+    assert alpha.min() - 1e-7 <= variance.min()
+    assert variance.max() <= alpha.max() + 1e-7
     torch.testing.assert_close(U.det().item(), (-1.0) ** n_reflections)
 
 
@@ -58,17 +62,24 @@ def test_a_zero_vector_is_the_identity_with_gradient_zero(n_reflections):
     vectors[0] = 0
     vectors.requires_grad_()
     torch.testing.assert_close(reflect(x, vectors), reflect(x, vectors[1:]))
-    (reflect(x, vectors).square() * x + rotated_variance(normal(4).exp(), vectors)).sum().backward()
+    of_reflections = (reflect(x, vectors).square() * x).sum()
+    of_variances = rotated_variance(normal(4).exp(), vectors).sum()
+    (of_reflections + of_variances).backward()
     assert not vectors.grad[0].any()
     assert vectors.grad.isfinite().all()
 
 
 def test_cancellation_leaves_a_positive_variance():
     alpha = torch.tensor([1e6, 1e-12, 1e-12, 1e-12])
-    s = rotated_variance(alpha, torch.tensor([[1.0, -1.0, 0.0, 0.0]]))  # swaps the first two
-    assert rotated_variance(-alpha, torch.ones(1, 4)).isnan().all()
-    assert (s > 0).all()
-    torch.testing.assert_close(s[1], alpha[0])
+    swaps_first_two = torch.tensor([[1.0, -1.0, 0.0, 0.0]])
+    variance = rotated_variance(alpha, swaps_first_two)
+    assert (variance > 0).all()
+    torch.testing.assert_close(variance[1], alpha[0])
+
+
+def test_a_negative_alpha_has_no_variance():
+    alpha = torch.tensor([1.0, 2.0])
+    assert rotated_variance(-alpha, torch.ones(1, 2)).isnan().all()
 
 
 test_shapes_that_do_not_fit_are_named = refused(

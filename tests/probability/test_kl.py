@@ -1,6 +1,7 @@
 """Divergences as a table of cases: torch.distributions, quadrature, Monte Carlo, definitions."""
 
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -34,50 +35,73 @@ def column(length, norm, p_drop):
 
 
 def torch_kl(mean_q, var_q, mean_p, var_p):
-    return kl_divergence(Normal(mean_q, var_q.sqrt()), Normal(mean_p, var_p.sqrt())).sum()
+    q = Normal(mean_q, var_q.sqrt())
+    p = Normal(mean_p, var_p.sqrt())
+    return kl_divergence(q, p).sum()
 
 
-A, B, C, D = (normal(4, 3, seed=seed) for seed in range(1, 5))
+def mixture_kl_of(M, p_drop, var, prior_var=1.0):
+    """The formula for the mixture that dropout makes of the columns of M."""
+    probs, means = dropout_mixture(M, p_drop)
+    return mixture_kl(probs, means, var, prior_var)
+
+
+A = normal(4, 3, seed=1)
+B = normal(4, 3, seed=2)
+C = normal(4, 3, seed=3)
+D = normal(4, 3, seed=4)
 M = normal(3, 4)
-Z1 = torch.zeros(1, dtype=torch.float64)
+ZERO = torch.zeros(1, dtype=torch.float64)
+LONG_COLUMN = torch.full((50, 1), 5.0 / math.sqrt(50), dtype=torch.float64)
 V = normal(5, seed=1)
 W = normal(5, seed=2)
 COV_V = covariance(normal(5, 5, seed=3))
 COV_W = covariance(normal(5, 5, seed=4))
 ENTROPY = -0.9 * math.log(0.9) - 0.1 * math.log(0.1)
 EQUAL = {
-    "Gaussian: torch's": (gaussian_kl(A, C.exp(), B, D.exp()), torch_kl(A, C.exp(), B, D.exp())),
-    "Gaussian: each weight once": (gaussian_kl(0 * M + 1, 0.5), 12 * gaussian_kl(Z1 + 1, 0.5)),
-    "Gaussian: a variance of 0": (gaussian_kl(Z1, 0.0), math.inf),
+    "Gaussian: torch's": (
+        gaussian_kl(A, C.exp(), B, D.exp()),
+        torch_kl(A, C.exp(), B, D.exp()),
+    ),
+    "Gaussian: each weight once": (
+        gaussian_kl(torch.ones_like(M), 0.5),
+        12 * gaussian_kl(ZERO + 1, 0.5),
+    ),
+    "Gaussian: a variance of 0": (gaussian_kl(ZERO, 0.0), math.inf),
     "to the prior: torch's": (
-        gaussian_kl_to_prior(A, C, 0.3), torch_kl(A, C.exp(), 0 * A, 0 * A + 0.3),
+        gaussian_kl_to_prior(A, C, 0.3),
+        torch_kl(A, C.exp(), torch.zeros_like(A), torch.full_like(A, 0.3)),
     ),
     "full: torch's": (
         gaussian_kl_full(V, COV_V, W, COV_W),
         kl_divergence(MultivariateNormal(V, COV_V), MultivariateNormal(W, COV_W)),
     ),
-    "log-normal: a sum": (lognormal_kl(A, C), sum(map(lognormal_kl, A, C))),
+    "log-normal: a sum": (
+        lognormal_kl(A, C),
+        sum(lognormal_kl(a, c) for a, c in zip(A, C, strict=True)),
+    ),
     "Gamma: a sum": (
         lognormal_gamma_kl(A, C, 2.0, 3.0),
         sum(lognormal_gamma_kl(a, c, 2.0, 3.0) for a, c in zip(A, C, strict=True)),
     ),
     "mixture: term by term": (
-        mixture_kl(*column(50, 5.0, 0.1), 0.01),
+        mixture_kl_of(LONG_COLUMN, p_drop=0.1, var=0.01),
         0.9 / 2 * 25 + 0.5 * (50 * 0.01 - 50 - 50 * math.log(0.01)) - ENTROPY,
     ),
     "mixture: columns add up": (
-        mixture_kl(*dropout_mixture(M, 0.2), 0.01),
-        sum(mixture_kl(*dropout_mixture(m[:, None], 0.2), 0.01) for m in M.mT),
+        mixture_kl_of(M, p_drop=0.2, var=0.01),
+        sum(mixture_kl_of(m[:, None], p_drop=0.2, var=0.01) for m in M.mT),
     ),
     "mixture: weight decay keep l² / 2": (
-        mixture_kl(*dropout_mixture(M, 0.3), 0.01, 0.25)
-        - mixture_kl(*dropout_mixture(0 * M, 0.3), 0.01, 0.25),
+        mixture_kl_of(M, p_drop=0.3, var=0.01, prior_var=0.25)
+        - mixture_kl_of(0 * M, p_drop=0.3, var=0.01, prior_var=0.25),
         0.7 / 0.25 / 2 * M.square().sum(),
     ),
     "mixture: nothing dropped": (
-        mixture_kl(*dropout_mixture(M, 0.0), 0.01), gaussian_kl(M, 0.01),
+        mixture_kl_of(M, p_drop=0.0, var=0.01),
+        gaussian_kl(M, 0.01),
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", EQUAL)
@@ -88,35 +112,52 @@ def test_it_is(name):
     torch.testing.assert_close(value, expected, rtol=1e-9, atol=1e-9)
 
 
-DRAWN = {
-    "separated": (column(50, 5.0, 0.1), 0.01, 1.0, 0.0, 0.0),
-    "overlapping": (column(50, 0.02, 0.1), 0.01, 1.0, 0.9 * ENTROPY, ENTROPY),
-    "one component": ((torch.ones(1).double(), normal(1, 4)), 0.5, 2.0, 0.0, 0.0),
-    "a coin, norm 0": (column(5, 0.0, 0.5), 0.01, 1.0, 0.0, math.log(2)),
-    "a coin, norm 0.2": (column(5, 0.2, 0.5), 0.01, 1.0, 0.0, math.log(2)),
-}
+ONE_COMPONENT = (torch.ones(1).double(), normal(1, 4))
 
 
-@pytest.mark.parametrize("name", DRAWN)
-def test_the_exact_divergence_is_the_formula_and_at_most_the_entropy_more(name):
-    (probs, means), var, prior_var, least, most = DRAWN[name]
+@pytest.mark.parametrize(
+    ("mixture", "var", "prior_var", "least", "most"),
+    [
+        (column(50, 5.0, 0.1), 0.01, 1.0, 0.0, 0.0),
+        (column(50, 0.02, 0.1), 0.01, 1.0, 0.9 * ENTROPY, ENTROPY),
+        (ONE_COMPONENT, 0.5, 2.0, 0.0, 0.0),
+        (column(5, 0.0, 0.5), 0.01, 1.0, 0.0, math.log(2)),
+        (column(5, 0.2, 0.5), 0.01, 1.0, 0.0, math.log(2)),
+    ],
+    ids=["separated", "overlapping", "one component", "a coin, norm 0", "a coin, norm 0.2"],
+)
+def test_the_exact_divergence_is_the_formula_and_at_most_the_entropy_more(
+    mixture, var, prior_var, least, most
+):
+    probs, means = mixture
     kl, error = mixture_kl_monte_carlo(
         probs, means, var, prior_var, n_samples=20_000, generator=seeded()
     )
-    more = kl - mixture_kl(probs, means, var, prior_var)
+    difference = kl - mixture_kl(probs, means, var, prior_var)
     assert error < 0.06
-    assert least - 4 * error < more < most + 4 * error
+    assert least - 4 * error < difference < most + 4 * error
 
 
 def test_monte_carlo_standard_error_is_the_spread_over_repetitions():
-    options = {"n_samples": 200, "generator": seeded()}
-    runs = [mixture_kl_monte_carlo(*column(3, 0.3, 0.5), 0.01, **options) for _ in range(200)]
-    values, errors = (torch.stack(part) for part in zip(*runs, strict=True))
-    assert values.std() / errors.mean() == pytest.approx(1.0, abs=0.2)
-    _, error = mixture_kl_monte_carlo(*column(3, 1.0, 0.0), 0.01, n_samples=10, generator=seeded())
+    probs, means = column(3, 0.3, 0.5)
+    generator = seeded()
+    values = []
+    errors = []
+    for _ in range(200):
+        kl, error = mixture_kl_monte_carlo(probs, means, 0.01, n_samples=200, generator=generator)
+        values.append(kl)
+        errors.append(error)
+    ratio = torch.stack(values).std() / torch.stack(errors).mean()
+    assert ratio == pytest.approx(1.0, abs=0.2)
+
+
+def test_the_standard_error_is_finite_where_nothing_is_dropped():
+    probs, means = column(3, 1.0, 0.0)
+    _, error = mixture_kl_monte_carlo(probs, means, 0.01, n_samples=10, generator=seeded())
     assert error.isfinite()
 
 
+double = partial(torch.tensor, dtype=torch.float64)  # a number would be rounded to float32
 reals = st.floats(-2, 2)
 log_variances = st.floats(-4, 1)
 positives = st.floats(0.2, 9)
@@ -125,16 +166,24 @@ positives = st.floats(0.2, 9)
 @settings(max_examples=15)
 @given(mu=reals, log_sigma2=log_variances, a=positives, b=positives)
 def test_scales_by_quadrature_over_log_z(mu, log_sigma2, a, b):
-    mu, log_sigma2 = (torch.tensor([value], dtype=torch.float64) for value in (mu, log_sigma2))
+    mu = double([mu])
+    log_sigma2 = double([log_sigma2])
     std = (log_sigma2 / 2).exp()
-    u = mu + std * torch.linspace(-12, 12, 2001, dtype=torch.float64)
-    log_q = LogNormal(mu, std).log_prob(u.exp())
-    for kl, p in (
-        (lognormal_kl(mu, log_sigma2, a - 4, math.log(b)), LogNormal(a - 4, b**0.5)),
-        (lognormal_gamma_kl(mu, log_sigma2, a, b), Gamma(torch.tensor(a).double(), b)),
-    ):
-        integrand = (log_q - p.log_prob(u.exp())) * (log_q + u).exp()
-        torch.testing.assert_close(kl, torch.trapezoid(integrand, u), rtol=1e-7, atol=1e-7)
+    log_z = mu + std * torch.linspace(-12, 12, 2001, dtype=torch.float64)
+    z = log_z.exp()
+    log_q = LogNormal(mu, std).log_prob(z)
+
+    def by_quadrature(prior):
+        integrand = (log_q - prior.log_prob(z)) * (log_q + log_z).exp()
+        return torch.trapezoid(integrand, log_z)
+
+    kl = lognormal_kl(mu, log_sigma2, a - 4, math.log(b))
+    expected = by_quadrature(LogNormal(double(a - 4), double(b**0.5)))
+    torch.testing.assert_close(kl, expected, rtol=1e-7, atol=1e-7)
+
+    kl = lognormal_gamma_kl(mu, log_sigma2, a, b)
+    expected = by_quadrature(Gamma(double(a), double(b)))
+    torch.testing.assert_close(kl, expected, rtol=1e-7, atol=1e-7)
 
 
 def test_a_ratio_of_variances_that_underflows_has_a_logarithm():
@@ -152,7 +201,12 @@ EYE = torch.eye(2)
 ONES = torch.ones(2)
 HALF = torch.tensor([0.5, 0.5])
 MEANS = torch.zeros(2, 3)
-DRAWS = {"n_samples": 9, "generator": seeded()}
+
+
+def drawn(means=MEANS, n_samples=9):
+    return mixture_kl_monte_carlo(HALF, means, 1.0, n_samples=n_samples, generator=seeded())
+
+
 test_bad_arguments_are_named = refused(
     (lambda: gaussian_kl(ONES, ONES[:, None]), "var_q has shape"),
     (lambda: gaussian_kl_to_prior(ONES, ONES[:, None]), "log_sigma2 has"),
@@ -165,7 +219,7 @@ test_bad_arguments_are_named = refused(
     (lambda: mixture_kl(HALF[:1], MEANS, 1.0), r"means must be .*probs \(C,\), got"),
     (lambda: mixture_kl(HALF, MEANS, torch.ones(3, 1)), "var has shape"),
     (lambda: mixture_kl(HALF, MEANS, 1.0, torch.ones(3)), "prior_var has"),
-    (lambda: mixture_kl_monte_carlo(HALF, MEANS, 1.0, **DRAWS | {"n_samples": 1}), "n_samples"),
-    (lambda: mixture_kl_monte_carlo(HALF, MEANS[None], 1.0, **DRAWS), "one mixture"),
+    (lambda: drawn(n_samples=1), "n_samples"),
+    (lambda: drawn(means=MEANS[None]), "one mixture"),
     (lambda: dropout_mixture(ONES, 0.5), r"must be \(L, K\), got"),
 )

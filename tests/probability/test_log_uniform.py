@@ -29,15 +29,20 @@ def by_definition(log_alpha):
     def integrand(eps):
         return math.log(abs(1 + std * eps)) * math.exp(-(eps**2) / 2) / math.sqrt(2 * math.pi)
 
-    pieces = pairwise(sorted({-40.0, min(max(-1 / std, -40.0), 40.0), 0.0, 40.0}))
-    mean = sum(quad(integrand, *piece, limit=400, epsabs=1e-13)[0] for piece in pieces)
-    return -log_alpha / 2 + mean + (np.euler_gamma + math.log(2)) / 2
+    zero_of_weight = max(-1 / std, -40.0)
+    borders = sorted({-40.0, zero_of_weight, 0.0, 40.0})
+    expected_log_weight = 0.0
+    for low, high in pairwise(borders):
+        integral, _ = quad(integrand, low, high, limit=400, epsabs=1e-13)
+        expected_log_weight += integral
+    return -log_alpha / 2 + expected_log_weight + (np.euler_gamma + math.log(2)) / 2
 
 
 def test_the_exact_divergence_is_that_of_the_definition():
-    spots = [-6.0, -1.0, 0.0, 2.0, 6.0]
-    found = loguniform_kl(torch.tensor(spots, dtype=torch.float64))
-    np.testing.assert_allclose(found, [by_definition(spot) for spot in spots], 1e-9, 1e-9)
+    log_alphas = [-6.0, -1.0, 0.0, 2.0, 6.0]
+    kl = loguniform_kl(torch.tensor(log_alphas, dtype=torch.float64))
+    expected = [by_definition(log_alpha) for log_alpha in log_alphas]
+    np.testing.assert_allclose(kl, expected, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize(("dtype", "bound"), PRECISIONS)
@@ -46,11 +51,12 @@ def test_it_and_its_slope_are_right_to_the_rounding(dtype, bound):
     meeting_points = [-math.log(2 * 64), -math.log(2 * 16)]
     log_alpha = torch.tensor([*np.linspace(-7, 20, 55), *meeting_points], dtype=dtype)
     with mpmath.workdps(60):
-        rates = [mpmath.exp(-mpmath.mpf(a)) / 2 for a in log_alpha.double().tolist()]
-        kl = [float(rate * mpmath.hyp2f2(1, 1, 1.5, 2, -rate)) for rate in rates]
+        squares = [mpmath.exp(-mpmath.mpf(value)) / 2 for value in log_alpha.double().tolist()]
+        kl = [float(square * mpmath.hyp2f2(1, 1, 1.5, 2, -square)) for square in squares]
     z = np.exp(-log_alpha.double().numpy() / 2) / math.sqrt(2)
+    slope = -z * dawsn(z)
     np.testing.assert_allclose(loguniform_kl(log_alpha).double(), kl, rtol=bound)
-    np.testing.assert_allclose(loguniform_kl_slope(log_alpha).double(), -z * dawsn(z), rtol=bound)
+    np.testing.assert_allclose(loguniform_kl_slope(log_alpha).double(), slope, rtol=bound)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -63,7 +69,8 @@ def test_the_gradient_is_the_slope_times_what_follows_also_in_a_batch(dtype):
         torch.testing.assert_close(value, loguniform_kl(log_alpha))
         (slope,) = torch.autograd.grad(value, log_alpha, upstream)
         torch.testing.assert_close(slope, expected)
-    slopes = vmap(torch.func.grad(lambda row: loguniform_kl(row).sum()))(log_alpha.detach())
+    slope_of_row = torch.func.grad(lambda row: loguniform_kl(row).sum())
+    slopes = vmap(slope_of_row)(log_alpha.detach())
     torch.testing.assert_close(slopes, loguniform_kl_slope(log_alpha.detach()))
 
 
@@ -80,23 +87,25 @@ def test_far_out_nothing_overflows(log_alpha, dtype):
     log_alpha = torch.tensor(log_alpha, dtype=dtype, requires_grad=True)
     kl = loguniform_kl(log_alpha)
     kl.backward()
-    assert kl.item() == pytest.approx(max(-log_alpha.item() / 2 + KL_OFFSET, 0.0), rel=1e-6)
-    assert log_alpha.grad.item() == pytest.approx(-0.5 if log_alpha < 0 else 0.0, abs=1e-30)
+    line = max(-log_alpha.item() / 2 + KL_OFFSET, 0.0)
+    slope_of_line = -0.5 if log_alpha < 0 else 0.0
+    assert kl.item() == pytest.approx(line, rel=1e-6)
+    assert log_alpha.grad.item() == pytest.approx(slope_of_line, abs=1e-30)
     assert loguniform_kl(torch.empty(0, 3, dtype=dtype)).shape == (0, 3)
 
 
-APPROXIMATE = [  # the range, then smallest and largest error and where
+APPROXIMATIONS = [  # with the range, the smallest error and the largest one, and where they are
     (kingma_kl, WIDE[WIDE <= 0], (-0.0403, -2.1), (0.0, -20.0)),
     (molchanov_kl, WIDE, (-0.00435, -1.76), (0.00935, -3.51)),
 ]
 
 
-@pytest.mark.parametrize(("function", "log_alpha", "smallest", "largest"), APPROXIMATE)
-def test_an_approximation_has_its_documented_error(function, log_alpha, smallest, largest):
-    error = function(log_alpha) - loguniform_kl(log_alpha)
-    for place, (size, where) in ((error.argmin(), smallest), (error.argmax(), largest)):
-        assert error[place].item() == pytest.approx(size, abs=6e-5)
-        assert log_alpha[place].item() == pytest.approx(where, abs=0.02)
+@pytest.mark.parametrize(("approximation", "log_alpha", "smallest", "largest"), APPROXIMATIONS)
+def test_an_approximation_has_its_documented_error(approximation, log_alpha, smallest, largest):
+    error = approximation(log_alpha) - loguniform_kl(log_alpha)
+    for index, (size, location) in ((error.argmin(), smallest), (error.argmax(), largest)):
+        assert error[index].item() == pytest.approx(size, abs=6e-5)
+        assert log_alpha[index].item() == pytest.approx(location, abs=0.02)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

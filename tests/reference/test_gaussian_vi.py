@@ -10,20 +10,22 @@ from tests.tables import close, refused
 @pytest.fixture
 def model():
     Phi = torch.tensor([[1.0, 1.0], [1.0, 2.0], [1.0, 3.0]], dtype=torch.float64)
-    return BayesLinear(Phi, torch.tensor([2.0, 3.0, 5.0]).double(), 1.0, 1.0)
+    y = torch.tensor([2.0, 3.0, 5.0], dtype=torch.float64)
+    return BayesLinear(Phi, y, noise_var=1.0, prior_var=1.0)
 
 
 @pytest.fixture
 def log_joint(model):
     def log_joint(w):
-        squares = (model.y - w @ model.Phi.mT).square().sum(-1) + w.square().sum(-1)
-        return -0.5 * (squares + 5 * math.log(2 * math.pi))
+        of_data = (model.y - w @ model.Phi.mT).square().sum(-1)
+        of_weights = w.square().sum(-1)
+        return -0.5 * (of_data + of_weights + 5 * math.log(2 * math.pi))
 
     return log_joint
 
 
-def start(scale=0.7):
-    return torch.zeros(2, dtype=torch.float64), torch.full((2,), scale, dtype=torch.float64)
+MEAN = torch.zeros(2, dtype=torch.float64)
+SCALE = torch.full((2,), 0.7, dtype=torch.float64)
 
 
 def test_quadrature_integrates_normal_moments():
@@ -37,10 +39,13 @@ def test_quadrature_integrates_normal_moments():
 
 @pytest.mark.parametrize("mean_field", [False, True])
 def test_the_fit_finds_the_closed_form(model, log_joint, mean_field):
-    mean, L = fit_gaussian(log_joint, *start(), mean_field=mean_field, n_nodes=4)
+    mean, L = fit_gaussian(log_joint, MEAN, SCALE, mean_field=mean_field, n_nodes=4)
+    _, independent_var = model.mean_field()
+    expected_cov = independent_var.diag() if mean_field else model.cov
     close(mean, model.mean, atol=1e-6)
-    close(L @ L.mT, model.mean_field()[1].diag() if mean_field else model.cov, atol=1e-6)
-    assert [mean.requires_grad, L.requires_grad] == [False, False]
+    close(L @ L.mT, expected_cov, atol=1e-6)
+    assert not mean.requires_grad
+    assert not L.requires_grad
 
 
 def test_the_fit_is_a_maximum_for_a_skewed_posterior():
@@ -49,21 +54,21 @@ def test_the_fit_is_a_maximum_for_a_skewed_posterior():
     def log_joint(w):
         return (w - w.exp()).sum(-1)
 
-    mean, L = fit_gaussian(log_joint, *start())
+    mean, L = fit_gaussian(log_joint, MEAN, SCALE)
     nodes, weights = gauss_hermite(40, 2)
     best = gaussian_elbo(log_joint, mean, L, nodes, weights)
     close(mean, [-0.5, -0.5], atol=1e-6)
     close(L, torch.eye(2), atol=1e-6)
     close(best, 2 * (0.5 * math.log(2 * math.pi * math.e) - 1.5), atol=1e-9)
     for shift, factor in [(0.05, 1.0), (-0.05, 1.0), (0.0, 1.05), (0.0, 0.95)]:
-        assert gaussian_elbo(log_joint, mean + shift, factor * L, nodes, weights) < best
+        other = gaussian_elbo(log_joint, mean + shift, factor * L, nodes, weights)
+        assert other < best
 
 
 def bound(log_joint, mean, scale_tril):
-    return gaussian_elbo(log_joint, mean, scale_tril, *gauss_hermite(3, 2))
+    nodes, weights = gauss_hermite(3, 2)
+    return gaussian_elbo(log_joint, mean, scale_tril, nodes, weights)
 
-
-MEAN, SCALE = start()
 
 test_bad_input_is_refused = refused(
     (lambda: fit_gaussian(lambda w: -(w**2).sum(-1), MEAN + 100, SCALE, n_steps=1), "gradient"),

@@ -22,15 +22,18 @@ def toy(n=25, seed=0):
 def log_density(k, y, noise_var):
     """``log N(y; 0, k + noise_var I)``."""
     cov = k + noise_var * torch.eye(len(y)).to(k)
-    return torch.distributions.MultivariateNormal(torch.zeros_like(y), cov).log_prob(y)
+    distribution = torch.distributions.MultivariateNormal(torch.zeros_like(y), cov)
+    return distribution.log_prob(y)
 
 
 def conditioned(k, n, y, noise_var):
     """Mean and variance of f at the rows of ``k`` from the first ``n`` on, where ``y`` is known:
     ``K*' (K + noise_var I)^-1 y`` and ``K** - K*' (K + noise_var I)^-1 K*``."""
     cross = k[:n, n:]
-    gain = torch.linalg.solve(k[:n, :n] + noise_var * torch.eye(n).to(k), cross)
-    return gain.T @ y, (k[n:, n:] - cross.T @ gain).diagonal()
+    cov_of_y = k[:n, :n] + noise_var * torch.eye(n).to(k)
+    gain = torch.linalg.solve(cov_of_y, cross)
+    cov = k[n:, n:] - cross.T @ gain
+    return gain.T @ y, cov.diagonal()
 
 
 @pytest.mark.parametrize("kernel_class", KERNELS)
@@ -39,8 +42,9 @@ def test_wrapper_conditions_the_joint_gaussian_in_original_units(kernel_class):
     x_test = torch.linspace(-4, 4, 31, dtype=torch.float64)
     gp = GaussianProcess(x, y, kernel_class(2), noise_var=1.3)
     mean, var = gp.predict(x_test)
-    k = (gp.kernel(torch.cat([x, x_test]).unsqueeze(-1)).to_dense() * y.var(correction=0)).detach()
     n = len(x)
+    both = torch.cat([x, x_test]).unsqueeze(-1)
+    k = y.var(correction=0) * gp.kernel(both).to_dense().detach()
     centred = y - y.mean()
     f_mean, f_var = conditioned(k, n, centred, 1.3)
     assert torch.allclose(mean, f_mean + y.mean(), atol=1e-8)
@@ -53,11 +57,12 @@ def test_wrapper_conditions_the_joint_gaussian_in_original_units(kernel_class):
 def test_wrapper_is_exact_above_the_size_where_gpytorch_turns_stochastic():
     x, y = toy(900)
     gp = GaussianProcess(x, y, CosKernel(), noise_var=1.0)
-    k = gp.kernel(x.unsqueeze(-1)).to_dense().detach() * y.var(correction=0)
-    evidence = log_density(k, y - y.mean(), 1.0)
+    k = y.var(correction=0) * gp.kernel(x.unsqueeze(-1)).to_dense().detach()
+    centred = y - y.mean()
+    evidence = log_density(k, centred, 1.0)
     assert gp.log_evidence().item() == pytest.approx(evidence.item(), abs=1e-6)
-    again = torch.cat([torch.arange(900), torch.arange(50)])
-    mean, var = conditioned(k[again][:, again], 900, y - y.mean(), 1.0)
+    rows = torch.cat([torch.arange(900), torch.arange(50)])
+    mean, var = conditioned(k[rows][:, rows], 900, centred, 1.0)
     predicted_mean, predicted_var = gp.predict(x[:50])
     assert torch.allclose(predicted_mean, mean + y.mean(), atol=1e-7)
     assert torch.allclose(predicted_var, var, atol=1e-7)
@@ -90,8 +95,9 @@ def test_a_state_of_another_data_set_brings_its_parameters_and_not_its_units():
     other = GaussianProcess(x, 100 + y / 8, ErfKernel(), noise_var=1.0)
     other.load_state_dict(fitted.state_dict())
     mean, var = fitted.predict(x)
-    torch.testing.assert_close(other.predict(x)[0], 100 + mean / 8)
-    torch.testing.assert_close(other.predict(x)[1], var / 64)
+    other_mean, other_var = other.predict(x)
+    torch.testing.assert_close(other_mean, 100 + mean / 8)
+    torch.testing.assert_close(other_var, var / 64)
     torch.testing.assert_close(other.noise_var, fitted.noise_var / 64)
 
 
@@ -108,18 +114,19 @@ def test_equal_inputs_count_as_several_measurements():
     x, y = toy()
     twice = torch.cat([x, x])
     apart = torch.cat([y + 0.5, y - 0.5])
-    many = GaussianProcess(twice, apart, ErfKernel(), noise_var=2.0).predict(x)[0]
+    of_two, _ = GaussianProcess(twice, apart, ErfKernel(), noise_var=2.0).predict(x)
     # the kernel is in units of the targets' variance, so that both have the same prior
     kernel = gpytorch.kernels.ScaleKernel(ErfKernel())
     kernel.outputscale = (apart.var(correction=0) / y.var(correction=0)).item()
-    once = GaussianProcess(x, y, kernel, noise_var=1.0).predict(x)[0]
-    torch.testing.assert_close(many, once, rtol=1e-6, atol=0)
+    of_one, _ = GaussianProcess(x, y, kernel, noise_var=1.0).predict(x)
+    torch.testing.assert_close(of_two, of_one, rtol=1e-6, atol=0)
 
 
 def test_what_would_answer_in_other_units_is_refused():
-    gp = GaussianProcess(*toy(), ErfKernel(), noise_var=1.0)
+    x, y = toy()
+    gp = GaussianProcess(x, y, ErfKernel(), noise_var=1.0)
     with pytest.raises(TypeError, match=r"predict\(x\)"):
-        gp.eval()(toy()[0])
+        gp.eval()(x)
     assert not hasattr(gp, "set_train_data")
     assert not hasattr(gp, "get_fantasy_model")
 

@@ -230,9 +230,9 @@ def slow_pip(tmp_path, monkeypatch):
 def test_progress_is_told_while_pip_works(slow_pip, capsys):
     install.pip(slow_pip(code=0), "-r", "a.lock")
     lines = list(dict.fromkeys(capsys.readouterr().out.splitlines()))
-    told = ["  fetching package 1, one==1.0", "  fetching package 2, two-2.0.whl"]
+    messages = ["  fetching package 1, one==1.0", "  fetching package 2, two-2.0.whl"]
     assert [line for line in lines if line != "  looking at what is there"] == [
-        *told,
+        *messages,
         "  unpacking them",
     ]
 

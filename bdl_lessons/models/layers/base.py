@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from bdl_lessons.core.devices import single
 from bdl_lessons.core.random import standard_normal
 from bdl_lessons.core.validation import valid_p_drop
 
@@ -91,6 +92,16 @@ class StochasticLayer(nn.Module):
 
     def reset_noise(self, generator: torch.Generator) -> None:
         """Draw the start of those parameters of the noise that start at random, if it has any."""
+
+    def squared_norms(self) -> tuple[Tensor, Tensor | float]:
+        """``||theta||**2`` and ``||b||**2``, which is 0 without a bias: sums, in float32 at least.
+
+        A Gaussian prior with mean 0 penalises them, and each method says with which factors.
+        """
+        of_weight = single(self.inner.weight).square().sum()
+        if self.inner.bias is None:
+            return of_weight, 0.0
+        return of_weight, single(self.inner.bias).square().sum()
 
     def apply_inner(self, x: Tensor) -> Tensor:
         """``inner`` on ``x``, whose images may have a sample axis before their batch."""

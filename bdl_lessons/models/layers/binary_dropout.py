@@ -6,7 +6,6 @@ Lessons 04 and 05.
 import torch
 from torch import Tensor, nn
 
-from bdl_lessons.core.devices import single
 from bdl_lessons.core.validation import positive, valid_p_drop
 from bdl_lessons.models.layers.base import Sampling, StochasticLayer, UnitNoise
 
@@ -51,10 +50,8 @@ class BinaryDropout(UnitNoise):
         """
         keep = 1 - self.p_drop
         half_precision = self.length_scale**2 / 2
-        kl = half_precision / keep * single(self.inner.weight).square().sum()
-        if self.inner.bias is not None:
-            kl = kl + half_precision * single(self.inner.bias).square().sum()
-        return kl
+        of_weight, of_bias = self.squared_norms()
+        return half_precision / keep * of_weight + half_precision * of_bias
 
     def extra_repr(self) -> str:
         return f"p_drop={self.p_drop:g}, length_scale={self.length_scale:g}"
@@ -90,10 +87,8 @@ class Deterministic(StochasticLayer):
     def kl(self) -> Tensor:
         """``l**2/2 (||theta||**2 + ||b||**2)`` in nats, 0-dim."""
         half_precision = self.length_scale**2 / 2
-        kl = half_precision * single(self.inner.weight).square().sum()
-        if self.inner.bias is not None:
-            kl = kl + half_precision * single(self.inner.bias).square().sum()
-        return kl
+        of_weight, of_bias = self.squared_norms()
+        return half_precision * of_weight + half_precision * of_bias
 
     def extra_repr(self) -> str:
         return f"length_scale={self.length_scale:g}"

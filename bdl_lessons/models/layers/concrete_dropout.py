@@ -70,8 +70,7 @@ class ConcreteDropout(UnitNoise):
         log_keep = logsigmoid(-single(self.log_alpha))
         to_fair_coin = math.log(2) + log_p.exp() * log_p + log_keep.exp() * log_keep
         half_precision = self.length_scale**2 / 2
-        kl = half_precision * single(self.inner.weight).square().sum() / log_keep.exp()
-        kl = kl + self.n_units * to_fair_coin
-        if self.inner.bias is not None:
-            kl = kl + half_precision * single(self.inner.bias).square().sum()
-        return kl
+        of_weight, of_bias = self.squared_norms()
+        weights = half_precision * of_weight / log_keep.exp()
+        masks = self.n_units * to_fair_coin
+        return weights + masks + half_precision * of_bias

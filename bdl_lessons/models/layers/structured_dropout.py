@@ -31,8 +31,11 @@ from bdl_lessons.probability import loguniform_kl, orthogonal_matrix, reflect, r
 class StructuredDropout(UnitNoise):
     r"""``W = diag(xi) Theta`` with ``xi ~ N(1, U diag(alpha) U')``, all learned.
 
-    A factor acts on an input unit, or on an input channel of a convolution. With
-    ``n_reflections=0`` the noise is that of ``VariationalDropout(alpha_per="unit")``.
+    ``layer(x, "per_example", generator)`` draws ``xi`` by :meth:`draw_xi`, K factors for every
+    example, and gives ``inner(x * xi)``, which is ``(x * xi) @ Theta + b``. With ``"shared"`` all
+    examples have the same ``xi``, with ``"mean"`` it is 1. A factor acts on an input unit, or on an
+    input channel of a convolution. With ``n_reflections=0`` the noise is that of
+    ``VariationalDropout(alpha_per="unit")``.
 
     **Watch the size of the KL.** With ``kl_per="weight"``, as published, it counts every weight: at
     alpha 0.05, 0.25 and 1 that of a 784 -> 400 layer is 8.0, 4.2 and 1.8 nats for each of 60 000
@@ -121,15 +124,17 @@ class StructuredDropout(UnitNoise):
         """The KL of the columns of W to the best Gaussian prior, lesson 11's equation (8), in nats.
 
         :math:`\\tfrac{Q}{2} \\sum_i \\log\\big((1 + \\tilde\\alpha_i) / \\alpha_i\\big)`, Q = 1 for
-        ``"factor"``; :func:`~bdl_lessons.probability.empirical_bayes_kl` has more about it.
+        ``"factor"``; :func:`~bdl_lessons.probability.empirical_bayes_kl` has more about it. Alpha
+        tilde are the variances after the reflections, ``U.square() @ alpha``, the diagonal of
+        :meth:`noise_cov`; ``rotated_variance`` gives them without the matrix U.
         """
-        log_alpha = single(self.log_alpha)
-        var = rotated_variance(log_alpha.exp(), self.householder_vectors())  # alpha tilde
+        log_alpha = single(self.log_alpha)  # sums in float32 at least
+        noise_var = rotated_variance(log_alpha.exp(), self.householder_vectors())
         if self.prior == "empirical_bayes":
-            kl = (var.log1p() - log_alpha).sum() / 2
+            kl = (noise_var.log1p() - log_alpha).sum() / 2
         else:
-            total_correlation = (var.log() - log_alpha).sum() / 2
-            kl = loguniform_kl(var.log()).sum() + total_correlation
+            total_correlation = (noise_var.log() - log_alpha).sum() / 2
+            kl = loguniform_kl(noise_var.log()).sum() + total_correlation
         weights_of_a_row = self.inner.weight.numel() // self.n_units
         return kl if self.kl_per == "factor" else weights_of_a_row * kl
 

@@ -13,10 +13,11 @@ from tests.draws import seeded
 K, L = 6, 4
 
 
-def structured(T=2, seed=0, **options):
+def structured(T=2, seed=0, kl_per="weight", prior="empirical_bayes"):
     """A double-precision layer K -> L with alphas far apart."""
-    options = {"alpha_spread": 1.0, "kl_per": "weight"} | options
-    layer = StructuredDropout(nn.Linear(K, L), n_reflections=T, **options)
+    layer = StructuredDropout(
+        nn.Linear(K, L), n_reflections=T, alpha_spread=1.0, kl_per=kl_per, prior=prior
+    )
     layer.reset_noise(seeded(seed))
     return layer.double()
 
@@ -29,26 +30,30 @@ def xi_of(layer, n_draws, seed=1):
 @pytest.mark.parametrize("T", [0, 1, 2, 9])
 def test_the_noise_has_the_distribution_it_claims(T):
     layer = structured(T)
-    xi = xi_of(layer, 30_000)
-    cov = layer.noise_cov().detach()
     assert layer.vectors.shape == (T, K)
+    cov = layer.noise_cov().detach()
     U = probability.orthogonal_matrix(layer.vectors.detach())
     torch.testing.assert_close(cov, U @ layer.alpha.detach().diag() @ U.T)
-    scale = cov.diagonal().sqrt()
-    standard_error = 30_000**-0.5
-    assert ((xi.mean(0) - 1) / scale).abs().max() < 4.5 * standard_error
-    assert ((torch.cov(xi.T) - cov) / scale / scale[:, None]).abs().max() < 7 * standard_error
+
+    n_draws = 30_000
+    xi = xi_of(layer, n_draws)
+    std = cov.diagonal().sqrt()
+    standard_error = n_draws**-0.5
+    error_of_mean = (xi.mean(0) - 1) / std
+    error_of_cov = (torch.cov(xi.T) - cov) / torch.outer(std, std)
+    assert error_of_mean.abs().max() < 4.5 * standard_error
+    assert error_of_cov.abs().max() < 7 * standard_error
 
 
 def test_without_reflections_it_is_variational_dropout():
     layer = structured(0)
-    plain = VariationalDropout(
-        nn.Linear(K, L), alpha_per="unit", kl=ard_kl, kl_per="weight"
-    ).double()
+    plain = VariationalDropout(nn.Linear(K, L), alpha_per="unit", kl=ard_kl, kl_per="weight")
+    plain = plain.double()
     plain.load_state_dict(layer.state_dict(), strict=False)
     x = torch.randn(5, K, dtype=torch.float64, generator=seeded())
     for sampling in ("per_example", "shared", "mean"):
-        torch.testing.assert_close(layer(x, sampling, seeded(3)), plain(x, sampling, seeded(3)))
+        expected = plain(x, sampling, seeded(3))
+        torch.testing.assert_close(layer(x, sampling, seeded(3)), expected)
     torch.testing.assert_close(layer.kl(), plain.kl())
 
 
@@ -57,10 +62,9 @@ def test_the_kl_is_the_divergence_of_the_columns_and_moves_the_noise_alone(T):
     layer = structured(T)
     theta = layer.weight.T.detach()
     cov = layer.noise_cov()
-    explicit = probability.column_marginal_kl(
-        theta, cov, probability.best_precision(theta, cov.diagonal())
-    )
-    torch.testing.assert_close(layer.kl(), explicit)
+    prior_precision = probability.best_precision(theta, cov.diagonal())
+    expected = probability.column_marginal_kl(theta, cov, prior_precision)
+    torch.testing.assert_close(layer.kl(), expected)
     layer.kl().backward()
     assert layer.weight.grad is None
     assert (layer.raw_log_alpha.grad.sum()) < 0
@@ -78,22 +82,23 @@ def test_the_kl_counts_the_weights_of_a_row():
 
 
 def test_the_kl_of_a_rotation_has_its_total_correlation_under_the_log_uniform_prior():
-    for per, count in (("factor", 1), ("weight", L)):
-        layer = structured(2, prior="log_uniform", kl_per=per)
+    for kl_per, count in (("factor", 1), ("weight", L)):
+        layer = structured(2, prior="log_uniform", kl_per=kl_per)
         cov = layer.noise_cov()
-        alone = probability.loguniform_kl(cov.diagonal().log()).sum()
-        correlation = (cov.diagonal().log().sum() - cov.logdet()) / 2
-        assert correlation > 0.01
-        torch.testing.assert_close(layer.kl(), count * (alone + correlation))
+        log_var = cov.diagonal().log()
+        of_factors = probability.loguniform_kl(log_var).sum()
+        total_correlation = (log_var.sum() - cov.logdet()) / 2
+        assert total_correlation > 0.01
+        torch.testing.assert_close(layer.kl(), count * (of_factors + total_correlation))
 
 
 def test_start_values_come_from_the_generator():
-    layers = [structured(seed=seed) for seed in (1, 1, 2)]
-    start, again, other = (
-        torch.cat([layer.raw_log_alpha, layer.vectors.flatten()]) for layer in layers
-    )
-    torch.testing.assert_close(start, again)
-    assert not torch.allclose(start, other)
+    def start(seed):
+        layer = structured(seed=seed)
+        return torch.cat([layer.raw_log_alpha, layer.vectors.flatten()])
+
+    torch.testing.assert_close(start(1), start(1))
+    assert not torch.allclose(start(1), start(2))
 
 
 def test_start_values_have_their_spread_within_the_bounds():

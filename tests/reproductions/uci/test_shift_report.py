@@ -47,11 +47,13 @@ def test_a_difference_is_bold_outside_of_students_interval(n_errors, bold):
     noise = per_split(0)
     noise -= noise.mean()
     error = noise.mean(0).std(ddof=1) * CORRECTION
-    records = [record("VSD, T = 0", np.zeros((3, 20)))]
-    records += [record("full covariance", noise + n_errors * error)]
-    cell = shift_report._cell(
-        ShiftResults(records).difference("yacht", "full covariance", STANDARD, AUROC.name), 3
-    )
+    records = [
+        record("VSD, T = 0", np.zeros((3, 20))),
+        record("full covariance", noise + n_errors * error),
+    ]
+    results = ShiftResults(records)
+    difference = results.difference("yacht", "full covariance", STANDARD, AUROC.name)
+    cell = shift_report._cell(difference, digits=3)
     assert cell.startswith("**") == bold
     assert f"{n_errors * error:+.3f} ± {error:.3f}" in cell
     claims = {claim.statement.split("(")[1]: claim for claim in shift_report.claims(records)}
@@ -74,8 +76,9 @@ def test_independent_noise_of_another_setting_is_no_partner(options):
     assert setting != STANDARD
     assert results.difference("yacht", "VSD, T = 8", setting, AUROC.name) is None
     records.append(record("VSD, T = 0", per_split(2), **options))
-    found = ShiftResults(records).difference("yacht", "VSD, T = 8", setting, AUROC.name)
-    assert found.mean == pytest.approx(per_split(1).mean() - per_split(2).mean())
+    results = ShiftResults(records)
+    difference = results.difference("yacht", "VSD, T = 8", setting, AUROC.name)
+    assert difference.mean == pytest.approx(per_split(1).mean() - per_split(2).mean())
 
 
 def test_more_steps_on_a_large_set_are_its_standard():
@@ -91,9 +94,14 @@ def test_a_published_gap_stands_beside_the_smallest_that_could_be_seen(score):
     row = next(line for line in lines if "VSD − MCD" in line).split("|")
     cell = row[columns.index("Energy")].strip()
     printed = {
-        r["method"]: r["mean"] for r in published_table(f"uci_{score}") if r["dataset"] == "Energy"
+        row["method"]: row["mean"]
+        for row in published_table(f"uci_{score}")
+        if row["dataset"] == "Energy"
     }
-    pair = [where(records, data="energy", method=m)[0]["arrays"][score] for m in ("VSD", "MCD")]
-    least = STUDENT_19 * np.subtract(*pair).std(ddof=1) * CORRECTION
-    assert cell == f"**{printed['VSD'] - printed['MCD']:+.2f} ({least:.2f})**"
+    gap = printed["VSD"] - printed["MCD"]
+    (of_vsd,) = where(records, data="energy", method="VSD")
+    (of_mcd,) = where(records, data="energy", method="MCD")
+    differences = np.subtract(of_vsd["arrays"][score], of_mcd["arrays"][score])
+    smallest = STUDENT_19 * differences.std(ddof=1) * CORRECTION
+    assert cell == f"**{gap:+.2f} ({smallest:.2f})**"
     assert "**" not in row[columns.index("Boston")]

@@ -9,21 +9,21 @@ from tools.web import site
 
 
 @pytest.fixture
-def given(tmp_path, monkeypatch):
-    """What was handed to Sphinx, which itself is left out."""
-    given = []
+def sphinx_arguments(tmp_path, monkeypatch):
+    """What was handed to Sphinx in each build; Sphinx itself is left out."""
+    of_builds = []
 
     def build_main(arguments):
-        given.append({*arguments})
+        of_builds.append({*arguments})
         (tmp_path / "site" / "_sources" / "lessons").mkdir(parents=True, exist_ok=True)
         return 0
 
     monkeypatch.setattr("sphinx.cmd.build.build_main", build_main)
-    return given
+    return of_builds
 
 
 @pytest.fixture
-def sources(tmp_path, given):
+def sources(tmp_path, sphinx_arguments):
     """The sources of a site with lesson 00 alone."""
     page = site.build(tmp_path / "site", ["00"], tmp_path / "source")
     assert page == tmp_path / "site" / "index.html"
@@ -32,9 +32,10 @@ def sources(tmp_path, given):
 
 def test_a_lesson_and_the_front_page_have_live_panels(sources):
     lesson = (sources / "lessons" / "00_start_here.ipynb").read_text()
+    front_page = (sources / "index.md").read_text()
     for text, address in (
         (lesson, "../_static/panels/many-networks"),
-        (sources.joinpath("index.md").read_text(), "_static/panels/many-networks"),
+        (front_page, "_static/panels/many-networks"),
     ):
         sources_of_panels = re.findall(r'data-src=\\?"([^"\\]*)', text)
         assert sources_of_panels == [f"{address}.js"]
@@ -52,7 +53,8 @@ def test_what_the_front_page_names_exists_and_the_download_is_the_notebook(sourc
         for line in block.splitlines():
             if line and not line.startswith(":"):
                 assert list(sources.glob(f"{line}.*")), line
-    assert "bdl_lessons.probability.kl\n" in (sources / "package" / "probability.rst").read_text()
+    of_probability = (sources / "package" / "probability.rst").read_text()
+    assert "bdl_lessons.probability.kl\n" in of_probability
 
 
 def test_lessons_of_the_last_time_go_and_links_to_the_results_stay_inside(sources):
@@ -67,19 +69,22 @@ def test_lessons_of_the_last_time_go_and_links_to_the_results_stay_inside(source
 
 
 def test_a_figure_without_a_sentence_fails_the_build_by_name(tmp_path, monkeypatch):
-    monkeypatch.setattr(site.pictures, "describe", lambda made: ["00-9"])
+    monkeypatch.setattr(site.pictures, "describe", lambda lesson: ["00-9"])
     with pytest.raises(ValueError, match=r"00_start_here.ipynb: no sentence under .* 00-9"):
         site.build(tmp_path / "site", ["00"], tmp_path / "source")
 
 
-def test_after_a_build_that_failed_every_page_is_written_again(sources, given, monkeypatch):
+def test_after_a_build_that_failed_every_page_is_written_again(
+    sources, sphinx_arguments, monkeypatch
+):
     with monkeypatch.context() as failing:
         failing.setattr("sphinx.cmd.build.build_main", lambda arguments: 2)
         with pytest.raises(ValueError, match="Sphinx could not build the site"):
             site.build(sources.parent / "site", ["00"], sources)
     for _ in range(2):
         site.build(sources.parent / "site", ["00"], sources)
-    assert [{"-E", "-a"} <= arguments for arguments in given] == [False, True, False]
+    writes_all = [{"-E", "-a"} <= arguments for arguments in sphinx_arguments]
+    assert writes_all == [False, True, False]
 
 
 def test_the_map_links_the_lessons_that_the_site_has():
@@ -89,7 +94,8 @@ def test_the_map_links_the_lessons_that_the_site_has():
     titles = {record.short_title for record in lesson_records().values() if record.map}
     assert titles <= {*tiles.values()}
     linked = {address for address in tiles if address}
-    assert linked == {f"lessons/{p.stem}.html" for p in lessons if p.name[:2] not in {"00", "90"}}
+    on_the_map = [path for path in lessons if path.name[:2] not in {"00", "90"}]
+    assert linked == {f"lessons/{path.stem}.html" for path in on_the_map}
     assert "after 03, 04 and 05" in text
     assert "after 05 and 06<" in text, "07 and 11 are useful, not required"
     assert "make lab" in re.search(r"```\n(make .*?)```", text, re.S)[1]
