@@ -41,7 +41,10 @@ def test_a_step_with_a_generator_on_the_gpu_never_waits(name):
 def test_a_step_with_a_cpu_generator_copies_what_each_layer_draws(method):
     counts = in_a_step(method, "cpu")
     assert set(counts) <= {"to the GPU"}
-    assert counts.get("to the GPU", 0) <= N_LAYERS * DRAWS_A_LAYER.get(method, 1)
+    n_draws = DRAWS_A_LAYER.get(method, 1)
+    assert counts.get("to the GPU", 0) <= N_LAYERS * n_draws, (
+        f"a layer of {method} draws more than {n_draws} times: its number belongs in DRAWS_A_LAYER"
+    )
 
 
 def test_the_losses_are_looked_at_every_hundred_steps():

@@ -39,6 +39,7 @@ from tests.tables import refused
 METHODS = {method.name: method for method in methods.METHODS if method.common_tests}
 ROWS = [(name, kind) for name in METHODS for kind in ("linear", "conv2d")]
 NOT_RANDOM = {"MAP"}
+JOINT = ("MNF", "ELRG", "VMG")  # distributions of all weights together
 LINEAR = nn.Linear(4, 3)
 LOG_ALPHA = [name for name, method in METHODS.items() if method.learns_alpha]
 MODES = ("per_example", "shared", "mean")
@@ -214,10 +215,25 @@ def test_layers_with_learned_noise_have_a_log_alpha(name, kind):
     torch.testing.assert_close(layer.alpha, layer.log_alpha.exp())
     layer.log_alpha.sum().backward()
     noise = [p for n, p in layer.named_parameters() if n.endswith(("alpha", "sigma2"))]
-    assert any(p.grad is not None and p.grad.all() for p in noise)
+    assert any(p.grad is not None and p.grad.all() for p in noise), (
+        "learned noise is a parameter called raw_log_alpha or log_sigma2, which log_alpha follows"
+    )
     if isinstance(layer, WeightNoise):
         var = layer.weight_var()
         torch.testing.assert_close(layer.alpha.expand_as(var), var / layer.mu.square())
+
+
+@rows
+@pytest.mark.parametrize("mode", MODES)
+def test_the_bias_has_no_noise(name, kind, mode):
+    """Inputs of zeros leave the bias alone, however large the noise is."""
+    layer = layer_of(name, kind)
+    if isinstance(layer, WeightNoise) or name.startswith(JOINT):
+        pytest.skip("noise on weights: the bias may be one of them")
+    x = torch.zeros(6, *SHAPES[kind], dtype=torch.float64)
+    y = layer(x, mode, seeded(3))
+    bias = layer.bias if kind == "linear" else layer.bias[:, None, None]
+    torch.testing.assert_close(y, bias.expand_as(y))
 
 
 DEFAULTS = {
@@ -270,14 +286,14 @@ def test_defaults_are_those_of_the_documentation(method):
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_the_kl_of_half_weights_is_a_sum_in_float32(name, kind, dtype):
     """The weights of a wide layer: the sum of their squares is no number of float16."""
-    if name.startswith(("MNF", "ELRG", "VMG")):
+    if name.startswith(JOINT):
         pytest.skip("not taught: these are trained in float32 alone")
     layer = layer_of(name, kind, torch.float32)
     with torch.no_grad():
         layer.weight.copy_(100 * layer.weight.to(dtype))
     expected = layer.kl()
     kl = layer.to(dtype).kl()
-    assert kl.dtype == torch.float32
+    assert kl.dtype == torch.float32, "a KL sums core.devices.single(...) of its parameters"
     torch.testing.assert_close(kl, expected, rtol=0.02, atol=0)
 
 
