@@ -240,6 +240,13 @@ def draws(n_outputs):
     return predict(network(n_outputs), X, 5, generator=seeded())
 
 
+class Stack(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(3, 2)
+        self.second = nn.Linear(2, 1)
+
+
 TOWNS = pd.DataFrame({"area": [50.0, 60.0, 70.0, np.nan], "town": ["Bonn", "Jena", "Kiel", "Kiel"]})
 SLIPS = {
     "x must be numbers, got other values": (
@@ -284,6 +291,10 @@ SLIPS = {
             nn.Linear(3, 1), X, Y, cross_entropy, n_steps=1, optimizer=adam(1.0), generator=seeded()
         ),
         lambda: wrap(nn.Sequential(nn.Linear(3, 1)), DROPOUT),
+    ),
+    "model must be an nn.Sequential": (
+        lambda: wrap(Stack(), DROPOUT),
+        lambda: wrap(nn.Sequential(*Stack().children()), DROPOUT),
     ),
     "model has nn.Dropout at '1'": (
         lambda: wrap(nn.Sequential(nn.Linear(3, 2), nn.Dropout(), nn.Linear(2, 1)), DROPOUT),
