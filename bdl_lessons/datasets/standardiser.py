@@ -75,7 +75,7 @@ class Standardiser:
         columns = tuple(self.mean.shape)
         try:
             self.mean.expand_as(value)
-            fits = not columns or value.shape[-1] == columns[-1]  # (1,) would broadcast
+            fits = len(columns) != 1 or value.shape[-1:] == columns  # (1,) would broadcast
         except RuntimeError:
             fits = False
         if not fits:
