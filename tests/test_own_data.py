@@ -99,7 +99,7 @@ def test_one_tau_covers_on_average_and_two_outputs_in_every_quarter(seed):
     one_tau = after(states, "def coverage")
     assert 0.84 < one_tau["overall"] < 0.96
     assert one_tau["by_size"].iloc[0] > 0.96
-    assert one_tau["by_size"].iloc[-1] < 0.86
+    assert 0.6 < one_tau["by_size"].iloc[-1] < 0.86
     two_outputs = states[last]
     assert 0.84 < two_outputs["overall"] < 0.96
     assert two_outputs["by_size"].between(0.78, 1).all()

@@ -71,6 +71,15 @@ def test_half_precision_is_standardised_in_single():
     torch.testing.assert_close(scale.mean.double(), x.bfloat16().double().mean(0))
 
 
+def test_the_scales_of_several_splits_broadcast_over_their_examples():
+    x = normal(2, 7)
+    scales = [Standardiser.fit(row) for row in x]
+    mean = torch.stack([scale.mean for scale in scales])[:, None]
+    std = torch.stack([scale.std for scale in scales])[:, None]
+    z = Standardiser(mean, std).transform(x)
+    close(z[1], scales[1].transform(x[1]))
+
+
 TABLE = pd.DataFrame(
     {
         "age": [30, 41, 64],
