@@ -80,7 +80,11 @@ def logits() -> tuple[Tensor]:
 
 
 def draws() -> tuple[Tensor, Tensor, float]:
-    return normal(4, 5, 2), normal(5, 2), 2.0
+    return normal(4, 5, 1), normal(5, 1), 2.0
+
+
+def two_outputs() -> tuple[Tensor, Tensor, Tensor]:
+    return normal(4, 5, 2), normal(5, 2), torch.tensor([[2.0, 0.5], [1.0, 3.0], [1.0, 1.0]])
 
 
 def labels(n: int) -> Tensor:
@@ -330,6 +334,7 @@ BORDERS = [
     Border(evaluation.risk_coverage, lambda: (normal(6), normal(6) > 0)),
     Border(evaluation.log_predictive_likelihood, draws),
     Border(evaluation.predictive_var, lambda: draws()[::2]),
+    Border(evaluation.score_taus, two_outputs),
     Border(evaluation.log_mean_probs, logits),
     Border(evaluation.predictive_entropy, logits),
     Border(evaluation.mutual_information, logits),

@@ -1,10 +1,12 @@
 """No public name that only tests use.
 
-The name of a public function, class, constant or method must stand somewhere in the three packages
-or in a notebook outside its own definition. Handing a name on in an ``__init__`` is not a use.
+The name of a public function, class, constant or method must stand somewhere in the three packages,
+in a notebook or on the page about own data, outside its own definition. Handing a name on in an
+``__init__`` is not a use.
 """
 
 import ast
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 
@@ -28,6 +30,9 @@ def sources() -> Iterator[tuple[str, ast.Module]]:
     for path in notebook.paths():
         code = "\n".join(cell.source for cell in notebook.code_of(notebook.read(path)))
         yield path.name, ast.parse(code)
+    page = ROOT / "docs" / "own_data.md"
+    blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    yield page.name, ast.parse("\n".join(blocks))
 
 
 def definitions(tree: ast.Module) -> Iterator[tuple[str, ast.stmt]]:

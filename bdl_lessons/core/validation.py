@@ -49,7 +49,7 @@ def typechecked(target: _T) -> _T:
         for name, value in [*zip(names, args, strict=False), *kwargs.items()]:
             if name in hints() and not _fits(value, hints()[name]):
                 wanted = _words(hints()[name])
-                raise TypeError(f"{name} must be {wanted}, got {reprlib.repr(value)}")
+                raise TypeError(f"{name} must be {wanted}, got {_shown(name, value)}")
         return function(*args, **kwargs)
 
     if function is target:
@@ -90,6 +90,15 @@ def _words(hint: Any) -> str:
         return f"a sequence ({parts})" if parts else "a sequence"
     words = {Callable: "a function", NoneType: "None", Tensor: "a tensor of real numbers"}
     return words.get(kind, kind.__name__)
+
+
+def _shown(name: str, value: object) -> str:
+    """What a message says that it got; of an array or a data frame also how to make a tensor."""
+    if isinstance(value, np.ndarray):
+        return f"a NumPy array: torch.from_numpy({name}) is a tensor"
+    if hasattr(value, "to_numpy"):
+        return f"a {type(value).__name__}: torch.tensor({name}.to_numpy()) is a tensor"
+    return reprlib.repr(value)
 
 
 def floating(name: str, value: Tensor) -> Tensor:
@@ -190,7 +199,8 @@ def one_of(name: str, value: str, choices: object) -> str:
 def instance(name: str, value: _Kind, kind: type[_Kind]) -> _Kind:
     """``value`` if it is one of ``kind``, else TypeError."""
     if not isinstance(value, kind):
-        raise TypeError(f"{name} must be a {kind.__name__}, got {reprlib.repr(value)}")
+        got = _shown(name.split()[-1], value)
+        raise TypeError(f"{name} must be a {kind.__name__}, got {got}")
     return value
 
 
@@ -277,7 +287,12 @@ def same_shape(name: str, value: Tensor, other: str, reference: Tensor) -> None:
     """Raise ValueError unless both tensors have one shape: broadcasting would hide a mistake."""
     if value.shape != reference.shape:
         both = f"{name} has shape {tuple(value.shape)}, {other} has {tuple(reference.shape)}"
-        raise ValueError(f"{both}; they must have one shape")
+        remedy = ""
+        if value.shape == (*reference.shape, 1):
+            remedy = f": {other}[:, None] has that of {name}"
+        elif reference.shape == (*value.shape, 1):
+            remedy = f": {name}[:, None] has that of {other}"
+        raise ValueError(f"{both}; they must have one shape{remedy}")
 
 
 def same_dtype(name: str, value: Tensor, other: str, reference: Tensor) -> None:

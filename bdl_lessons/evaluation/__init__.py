@@ -31,6 +31,7 @@ from bdl_lessons.evaluation.predictive import (
     mutual_information,
     predictive_entropy,
     predictive_var,
+    score_taus,
 )
 from bdl_lessons.evaluation.stochastic_gradients import gradient_variance, noisy_outputs
 
@@ -63,6 +64,7 @@ __all__ = [
     "reliability_bins",
     "risk_coverage",
     "rmse",
+    "score_taus",
     "sensitivity",
     "softmax_root",
     "spectral_bound",

@@ -20,14 +20,19 @@ def predictive_var(draws: Tensor, tau: float | Tensor) -> Tensor:
 
     ``1/tau`` is a variance: it is added before any square root is taken.
 
-    ``draws`` are ``(S, B, D)``, ``tau`` is the noise precision in 1/(units of y)**2, a number or
-    ``(D,)``. TypeError or ValueError if they are not, not finite, or ``tau`` is not > 0.
+    ``draws`` are ``(S, B, D)``. ``tau`` is the noise precision in 1/(units of y)**2: a number for
+    one output, ``(D,)`` for several, or ``(S, B, D)`` where a network predicts it, whose variances
+    are averaged over the draws. TypeError or ValueError if they are not, not finite, or ``tau`` is
+    not > 0. Logits of classes are refused: they have no noise precision.
 
     >>> predictive_var(torch.tensor([[[1.0]], [[5.0]]]), tau=4.0)
     tensor([[4.2500]])
     """
     draws = _check(draws)
-    return 1 / _check_tau(tau, draws) + draws.var(0, correction=0)
+    noise_var = 1 / _check_tau(tau, draws)
+    if noise_var.dim() == 3:
+        noise_var = noise_var.mean(0)
+    return noise_var + draws.var(0, correction=0)
 
 
 def log_predictive_likelihood(draws: Tensor, y: Tensor, tau: float | Tensor) -> Tensor:
@@ -45,9 +50,28 @@ def log_predictive_likelihood(draws: Tensor, y: Tensor, tau: float | Tensor) -> 
     draws = _check(draws)
     tau = _check_tau(tau, draws)
     validation.shapes("draws must be (S, B, D) and y (B, D)", draws, y)
-    error = (tau * (single(validation.floating("y", y)) - draws).square()).sum(-1)
-    log_norm = (tau.log() - math.log(2 * math.pi)).expand(draws.shape[-1]).sum()
-    return (-error / 2).logsumexp(0) - math.log(len(draws)) + log_norm / 2
+    squared = tau * (single(validation.floating("y", y)) - draws).square()
+    log_density = ((tau / (2 * math.pi)).log() - squared).sum(-1) / 2
+    return log_density.logsumexp(0) - math.log(len(draws))
+
+
+def score_taus(draws: Tensor, y: Tensor, taus: Tensor) -> Tensor:
+    """The mean log predictive likelihood under each noise precision, ``(T,)``, nats an example.
+
+    One trained network gives the draws at validation examples, and no tau needs another training:
+    ``taus[score_taus(draws, y, taus).argmax()]`` is the best of them. If it is the first or the
+    last, look further out.
+
+    ``taus`` are ``(T,)``, or ``(T, D)`` for D outputs; otherwise arguments and errors are those of
+    :func:`log_predictive_likelihood`.
+
+    >>> score_taus(torch.zeros(100, 2, 1), torch.tensor([[-0.5], [0.5]]), torch.tensor([1.0, 4.0]))
+    tensor([-1.0439, -0.7258])
+    """
+    validation.shapes("taus must be (T, ...)", validation.floating("taus", taus))
+    if not (taus > 0).all():
+        raise ValueError(f"taus must be precisions, > 0, got {taus.min().item()} among them")
+    return torch.stack([log_predictive_likelihood(draws, y, tau).mean() for tau in taus])
 
 
 def log_mean_probs(logits: Tensor) -> Tensor:
@@ -110,6 +134,13 @@ def _check_tau(tau: float | Tensor, draws: Tensor) -> Tensor:
     tau = torch.as_tensor(tau, dtype=draws.dtype, device=draws.device)
     if not ((tau > 0) & tau.isfinite()).all():
         raise ValueError(f"tau must be a precision: finite and > 0, got {tau.tolist()}")
-    if tau.dim() > 1 or tau.numel() not in (1, draws.shape[-1]):
-        raise ValueError(f"tau must be a number or have shape (D,), got {tuple(tau.shape)}")
+    n_outputs = draws.shape[-1]
+    if tau.numel() == 1 and n_outputs > 1:
+        rule = f"tau is one number, but draws have {n_outputs} outputs"
+        targets = f"{n_outputs} targets need a tensor of {n_outputs} precisions"
+        logits = "logits have none, log_mean_probs(draws).exp() are the probabilities of classes"
+        raise ValueError(f"{rule}: {targets}; {logits}")
+    if tau.shape not in ((), (n_outputs,), draws.shape):
+        rule = "tau must be a number, or have shape (D,) or that of draws, (S, B, D)"
+        raise ValueError(f"{rule}, got {tuple(tau.shape)}")
     return tau

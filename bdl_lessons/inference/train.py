@@ -13,6 +13,7 @@ from itertools import repeat
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 from tqdm.auto import tqdm
@@ -142,8 +143,19 @@ def fit(
 
 
 def mean_of(nll: Callable[..., Tensor], *args: Tensor) -> Tensor:
-    """What ``nll`` returns; TypeError unless it is a 0-dim tensor."""
-    mean = nll(*args)
+    """What ``nll`` returns; TypeError unless it is a 0-dim tensor.
+
+    ValueError for labels that PyTorch's ``cross_entropy`` cannot take.
+    """
+    try:
+        mean = nll(*args)
+    except (IndexError, RuntimeError) as error:
+        if nll is not cross_entropy or isinstance(error, torch.OutOfMemoryError):
+            raise
+        got = f"{args[1].dtype} of shape {tuple(args[1].shape)}"
+        remedy = "y.long() has the type, y.squeeze(1) the shape, y - 1 counts from 0"
+        wanted = "labels 0, 1, 2, … of int64 and shape (N,)"
+        raise ValueError(f"y must be {wanted}, got {got} in a minibatch: {remedy}") from error
     if not isinstance(mean, Tensor) or mean.dim():
         got = getattr(mean, "shape", mean)
         raise TypeError(f"nll must return a 0-dim mean, a tensor without item(), got {got}")

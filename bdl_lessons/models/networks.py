@@ -129,7 +129,8 @@ def wrap(model: nn.Sequential, method: Method | Sequence[Method]) -> Network:
     (True, torch.Size([5, 10]))
     """
     if not isinstance(model, nn.Sequential):
-        raise TypeError(f"model must be an nn.Sequential, got {type(model).__name__}")
+        remedy = "nn.Sequential(*model.children()) is one, if its layers are called in that order"
+        raise TypeError(f"model must be an nn.Sequential, got {type(model).__name__}: {remedy}")
     refuse_own_draws(model)
     layers = list(dict.fromkeys(_plain_layers(model)))
     if not layers:

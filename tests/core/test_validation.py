@@ -2,6 +2,8 @@ import ast
 import re
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -56,6 +58,32 @@ test_an_argument_of_another_type_is_refused_by_name = refused(
     (lambda: typed(1, (0.5,)), r"bounds must be a sequence \(float, float\), got \(0.5,\)"),
     (lambda: typed(exact=1), "exact must be bool, got 1"),
     (lambda: typed(x="1"), "x must be float, got '1'"),
+)
+
+
+@validation.typechecked
+def doubled(x: torch.Tensor) -> torch.Tensor:
+    return 2 * x
+
+
+COLUMN = torch.ones(3, 1)
+
+test_a_table_in_place_of_a_tensor_and_a_lost_axis_are_named_with_the_call_that_helps = refused(
+    (lambda: doubled(np.ones(2)), r"x must be a tensor .* NumPy array: torch\.from_numpy\(x\)"),
+    (lambda: doubled(pd.Series([1])), r"x .* a Series: torch\.tensor\(x\.to_numpy\(\)\)"),
+    (
+        lambda: validation.instance("labels y", np.ones(2), torch.Tensor),
+        r"labels y must be a Tensor, .* torch\.from_numpy\(y\)",
+    ),
+    (
+        lambda: validation.same_shape("output", COLUMN, "y", COLUMN[:, 0]),
+        r"y\[:, None\] has that of output",
+    ),
+    (
+        lambda: validation.same_shape("mean", COLUMN[:, 0], "y", COLUMN),
+        r"mean\[:, None\] has that of y",
+    ),
+    (lambda: validation.same_shape("mean", COLUMN, "y", COLUMN.mT), "must have one shape$"),
 )
 
 

@@ -1,4 +1,4 @@
-import numpy as np
+import pandas as pd
 import pytest
 import torch
 from sklearn.preprocessing import StandardScaler
@@ -71,8 +71,53 @@ def test_half_precision_is_standardised_in_single():
     torch.testing.assert_close(scale.mean.double(), x.bfloat16().double().mean(0))
 
 
-test_numpy_and_integers_are_named_with_the_call_that_helps = refused(
-    (lambda: Standardiser.fit(np.ones((3, 2))), r"x .* NumPy .*torch\.from_numpy\(x\)"),
+def test_the_scales_of_several_splits_broadcast_over_their_examples():
+    x = normal(2, 7)
+    scales = [Standardiser.fit(row) for row in x]
+    mean = torch.stack([scale.mean for scale in scales])[:, None]
+    std = torch.stack([scale.std for scale in scales])[:, None]
+    z = Standardiser(mean, std).transform(x)
+    close(z[1], scales[1].transform(x[1]))
+
+
+TABLE = pd.DataFrame(
+    {
+        "age": [30, 41, 64],
+        "income": [1.5, 2.5, 4.5],
+        "visits": pd.array([1, None, 3], dtype="Int64"),
+        "town": ["Bonn", "Jena", "Bonn"],
+        "first": pd.to_datetime(["2020-01-01", "2021-01-01", "2022-01-01"]),
+    }
+)
+
+
+def test_arrays_and_data_frames_become_tensors_in_double():
+    columns = ["age", "income"]
+    expected = torch.tensor([[30, 1.5], [41, 2.5], [64, 4.5]], dtype=torch.float64)
+    by_tensor = Standardiser.fit(expected)
+    float32 = TABLE[columns].to_numpy(dtype="float32")
+    for table in (TABLE[columns], TABLE[columns].to_numpy(), float32, expected.int().numpy() * 0.5):
+        scale = Standardiser.fit(table)
+        z = scale.transform(table)
+        assert scale.mean.dtype == z.dtype == torch.float64
+        close(z.mean(0), [0, 0])
+    frame = Standardiser.fit(TABLE[columns])
+    close(frame.mean, by_tensor.mean)
+    close(frame.transform(TABLE[columns]), by_tensor.transform(expected))
+    close(frame.inverse_transform(frame.transform(expected).numpy()), expected)
+    assert Standardiser.fit(TABLE["age"]).transform(TABLE["age"]).shape == (3,)
+
+
+test_what_is_no_table_of_numbers_is_named_with_the_call_that_helps = refused(
+    (lambda: Standardiser.fit(TABLE), r"x .*\['town', 'first'\].*OneHotEncoder"),
+    (lambda: Standardiser.fit(TABLE["town"]), r"x .*\['town'\].*OneHotEncoder"),
+    (lambda: Standardiser.fit(TABLE[["age", "visits"]]), "x .*NaN at row 1, column 1.*SimpleImp"),
+    (lambda: Standardiser.fit(TABLE["visits"]), "x .*NaN at row 1: .*SimpleImputer"),
+    (lambda: Standardiser.fit(TABLE.to_numpy()), r"x .*NumPy array of object: x\.astype\(float\)"),
+    (
+        lambda: Standardiser.fit(TABLE[["age"]]).transform(TABLE["income"]),
+        r"x must end with .*\(1,\)",
+    ),
     (lambda: Standardiser.fit(torch.ones(3, 2).long()), r"x .*int64.* x\.double\(\)"),
     (lambda: Standardiser.fit([1.0, 2.0]), r"x .*list.*torch\.tensor\(x\)"),
 )
