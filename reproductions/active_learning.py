@@ -87,6 +87,9 @@ ON_COPIES = ("random", "mutual information", "variation ratios", "entropy")
 """The rules that are also tried on the pool with copies."""
 
 SEEDS = 5
+LEAST_SEEDS = 3
+"""From so many on a claim is looked at."""
+
 _PAPER = {
     "n_train": 60_000,
     "n_test": 10_000,
@@ -348,7 +351,7 @@ def _claim(
     condition: str,
 ) -> Claim:
     """It holds for a rule whose gap has the sign, and is more than two standard errors from 0."""
-    known = {rule: of_rule for rule, of_rule in gaps.items() if len(of_rule) > 1}
+    known = {rule: of_rule for rule, of_rule in gaps.items() if len(of_rule) >= LEAST_SEEDS}
     n_hold = sum(sign * of_rule.mean() > 2 * of_rule.sem() for of_rule in known.values())
     ours = [f"{rule} {_signed(of_rule)}" for rule, of_rule in known.items()]
     return Claim(
