@@ -25,6 +25,7 @@ from bdl_lessons.models import ARD, mlp
 from bdl_lessons.panels import (
     arrays,
     asking_for_labels,
+    conditioning,
     convex_variance,
     dropout_prior,
     dropout_rate,
@@ -204,6 +205,40 @@ def test_evidence_bar_draws_ellipses_that_hold_the_mass_they_are_named_after():
 
 
 # Lesson 03
+
+
+@pytest.mark.parametrize("units", conditioning.UNITS)
+def test_conditioning_states_the_moments_of_the_joint_gaussian(units):
+    """By the precision matrix of f at 4 and three noisy targets, which the panel does not use."""
+    mean, std = stated(conditioning, units=units, n_points=3, x=-2.0, y=1.5)
+    inputs = torch.tensor([4.0, -2.0, -0.5, 0.5], dtype=torch.float64)
+    targets = torch.tensor([1.5, -0.4, 0.7], dtype=torch.float64)
+    joint = conditioning.UNITS[units].kernel(inputs, inputs)
+    noise_var = torch.tensor([0.0, 0.01, 0.01, 0.01], dtype=torch.float64)
+    precision = torch.linalg.inv(joint + noise_var.diag())
+    expected_mean = -precision[0, 1:] @ targets / precision[0, 0]
+    assert std == pytest.approx(precision[0, 0].item() ** -0.5, abs=6e-3)
+    assert mean == pytest.approx(expected_mean.item(), abs=6e-3)
+
+
+def test_conditioning_on_one_point_reaches_as_far_as_lesson_03_says():
+    share = {}
+    for units in conditioning.UNITS:
+        _, before = stated(conditioning, units=units, n_points=0)
+        for x in (-2.0, 2.0):
+            _, after = stated(conditioning, units=units, n_points=1, x=x)
+            share[units, x] = after / before
+    assert share["ReLU", 2.0] == pytest.approx(0.2, abs=0.05)
+    assert share["ReLU", -2.0] == pytest.approx(1, abs=0.01)
+    assert share["erf", 2.0] < share["erf", -2.0] < 0.7
+    assert (share["cos", -2.0], share["cos", 2.0]) == (1, 1)
+
+
+def test_conditioning_moves_the_mean_and_no_standard_deviation_with_the_target():
+    low = stated(conditioning, n_points=2, y=-2.0)
+    high = stated(conditioning, n_points=2, y=2.0)
+    assert low[1] == high[1]
+    assert low[0] != high[0]
 
 
 def relative_errors(nonlinearity, depth, width, n_networks):

@@ -19,6 +19,7 @@ from bdl_lessons.datasets import co2
 from bdl_lessons.panels import (
     arrays,
     asking_for_labels,
+    conditioning,
     convex_variance,
     dropout_prior,
     dropout_rate,
@@ -43,6 +44,10 @@ from bdl_lessons.panels import (
 from tests.panels.drawn import band, by_tick, centre, draw, hue, legends, named, span, the
 
 LEGENDS = {
+    conditioning: [
+        {"mean": "blue -", "± 2 std": "grey area", "your point": "red o"},
+        {"before": "grey --", "after": "blue -"},
+    ],
     convex_variance: [
         {
             "variance": "blue -",
@@ -783,6 +788,32 @@ def test_truncated_posterior():
     x, masses = curve.get_data()
     assert (x[0], x[-1]) == (1, 40)
     assert np.interp(decades, x, masses) == pytest.approx(mass, abs=2e-3)
+
+
+@pytest.mark.parametrize("units", ["ReLU", "cos"])
+def test_conditioning(units):
+    figure, (mean, std) = draw(conditioning, units=units, n_points=3, x=-1.5, y=1.0)
+    functions, deviations = figure.axes
+    red = the(functions, "your point")
+    assert red.get_xydata().tolist() == [[-1.5, 1.0]]
+    (black,) = [line for line in functions.lines if hue(line.get_color()) == "ink"]
+    assert black.get_xydata().tolist() == [[-0.5, -0.4], [0.5, 0.7]]
+
+    x, low, high = band(functions.collections[0])
+    there = int(abs(x - 4).argmin())
+    assert (high + low)[there] / 2 == pytest.approx(mean, abs=6e-3)
+    assert (high - low)[there] / 4 == pytest.approx(std, abs=6e-3)
+    mean_line = the(functions, "mean").get_ydata()
+    np.testing.assert_allclose(mean_line, (low + high) / 2, atol=1e-9)
+    after = the(deviations, "after").get_ydata()
+    np.testing.assert_allclose(after, (high - low) / 4, atol=1e-9)
+    before = the(deviations, "before").get_ydata()
+    assert (after <= before + 1e-12).all()
+    curves = np.array([line[:, 1] for line in functions.collections[1].get_segments()])
+    assert len(curves) == 5
+    for place, value in [(-1.5, 1.0), (-0.5, -0.4), (0.5, 0.7)]:
+        missed = abs(curves[:, abs(x - place).argmin()] - value)
+        assert missed.max() < 4 * 0.1
 
 
 @pytest.mark.parametrize("nonlinearity", ["relu", "cos"])
