@@ -161,7 +161,7 @@ def target_of(posterior: str) -> Target:
 def ascend(posterior: str, gradient: str, n_samples: int) -> Path:
     """The way of q from ``START``, by Adam on gradients from ``n_samples`` draws a step."""
     target = target_of(posterior)
-    log_likelihood = _log_likelihood(posterior)
+    log_likelihood = log_likelihood_of(posterior)
     rng = torch.Generator().manual_seed(SEED)
     mean = torch.tensor(START[0], dtype=torch.float64, requires_grad=True)
     raw = (math.log(START[1]) * torch.eye(2, dtype=torch.float64)).requires_grad_()
@@ -171,7 +171,7 @@ def ascend(posterior: str, gradient: str, n_samples: int) -> Path:
         root = raw.tril(-1) + raw.diagonal().exp().diag()
         means.append(mean.detach().numpy().copy())
         roots.append(root.detach().numpy().copy())
-        data_term, kl = target.bound(*_in_weights(target, mean.detach(), root.detach()))
+        data_term, kl = target.bound(*in_weights(target, mean.detach(), root.detach()))
         gaps.append(target.log_evidence - (data_term - kl))
         eps = torch.randn(n_samples, 2, generator=rng, dtype=torch.float64)
         loss = -objective(target, log_likelihood, gradient, mean, root, eps)
@@ -197,17 +197,17 @@ def objective(
     else:
         data_term = log_likelihood(target.mean + target.std * draws).mean()
     prior_cov = target.prior_var * torch.eye(2, dtype=torch.float64)
-    q_mean, q_cov = _in_weights(target, mean, root)
+    q_mean, q_cov = in_weights(target, mean, root)
     return data_term - gaussian_kl_full(q_mean, q_cov, torch.zeros_like(q_mean), prior_cov)
 
 
-def _in_weights(target: Target, mean: Tensor, root: Tensor) -> tuple[Tensor, Tensor]:
+def in_weights(target: Target, mean: Tensor, root: Tensor) -> tuple[Tensor, Tensor]:
     """Mean and covariance of the weights, from those in posterior standard deviations."""
     scaled = target.std[:, None] * root
     return target.mean + target.std * mean, scaled @ scaled.mT
 
 
-def _log_likelihood(posterior: str):
+def log_likelihood_of(posterior: str):
     """Weights ``(S, 2)`` to log-likelihoods ``(S,)`` of the model behind the posterior."""
     if posterior == BIOASSAY:
         doses, deaths = bioassay.load()

@@ -24,6 +24,7 @@ from bdl_lessons.inference import predict, to_sparse
 from bdl_lessons.models import ARD, mlp
 from bdl_lessons.panels import (
     arrays,
+    ascent,
     asking_for_labels,
     conditioning,
     convex_variance,
@@ -46,7 +47,7 @@ from bdl_lessons.panels import (
     truncated_posterior,
     wide_network,
 )
-from bdl_lessons.probability import all_masks, mask_probs, mass_near_zero
+from bdl_lessons.probability import all_masks, gaussian_kl_full, mask_probs, mass_near_zero
 from bdl_lessons.reference import BayesLinear, BayesLogistic, GridPosterior, RandomFeatures
 from reproductions.panel_arrays import structure_and_nll as experiment
 from tests.draws import normal, seeded
@@ -202,6 +203,41 @@ def test_evidence_bar_draws_ellipses_that_hold_the_mass_they_are_named_after():
     ellipses = figure.axes[0].lines[: len(evidence_bar.MASS)]
     shares = [Path(one.get_xydata()).contains_points(draws).mean() for one in ellipses]
     assert shares == pytest.approx([0.9, 0.5, 0.1], abs=0.015)
+
+
+def exact_gradient(target, mean, root):
+    """Of the closed ELBO of a linear model, by the mean and the factor of q."""
+    data_term = target.data_term(*ascent.in_weights(target, mean, root))
+    q_mean, q_cov = ascent.in_weights(target, mean, root)
+    prior_cov = target.prior_var * torch.eye(2, dtype=torch.float64)
+    elbo = data_term - gaussian_kl_full(q_mean, q_cov, torch.zeros_like(q_mean), prior_cov)
+    return torch.autograd.grad(elbo, [mean, root])
+
+
+@pytest.mark.parametrize("gradient", [ascent.REPARAMETERISED, ascent.SCORE])
+def test_both_gradients_of_the_ascent_are_unbiased(gradient):
+    target = ascent.target_of(ascent.LINE)
+    log_likelihood = ascent.log_likelihood_of(ascent.LINE)
+    mean = torch.tensor([-0.5, 0.8], dtype=torch.float64, requires_grad=True)
+    root = torch.tensor([[0.7, 0.0], [-0.2, 0.5]], dtype=torch.float64, requires_grad=True)
+    eps = torch.randn(40_000, 2, generator=seeded(), dtype=torch.float64)
+    value = ascent.objective(target, log_likelihood, gradient, mean, root, eps)
+    estimated = torch.autograd.grad(value, [mean, root])
+    for ours, exact in zip(estimated, exact_gradient(target, mean, root), strict=True):
+        assert (ours - exact).tril().norm() < 0.05 * exact.tril().norm()
+
+
+@pytest.mark.parametrize("step", [0, 20])
+def test_ascent_states_the_kl_of_its_q_from_the_posterior(step):
+    this, other = stated(ascent, step=step, posterior=ascent.LINE)
+    correlation = -math.sqrt(0.6)
+    posterior = torch.tensor([[1, correlation], [correlation, 1]], dtype=torch.float64)
+    for gradient, gap in ((ascent.REPARAMETERISED, this), (ascent.SCORE, other)):
+        path = ascent.ascend(ascent.LINE, gradient, 8)
+        mean = torch.from_numpy(path.means[step])
+        root = torch.from_numpy(path.roots[step])
+        kl = gaussian_kl_full(mean, root @ root.mT, torch.zeros_like(mean), posterior)
+        assert gap == pytest.approx(kl.item(), abs=6e-3)
 
 
 # Lesson 03

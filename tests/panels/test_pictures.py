@@ -18,6 +18,7 @@ from bdl_lessons.core import BLUE, RED
 from bdl_lessons.datasets import co2
 from bdl_lessons.panels import (
     arrays,
+    ascent,
     asking_for_labels,
     conditioning,
     convex_variance,
@@ -44,6 +45,10 @@ from bdl_lessons.panels import (
 from tests.panels.drawn import band, by_tick, centre, draw, hue, legends, named, span, the
 
 LEGENDS = {
+    ascent: [
+        {"posterior": "grey -", "q": "blue -", "its mean": "ink :"},
+        {"this gradient": "blue -", "the other": "grey --"},
+    ],
     conditioning: [
         {"mean": "blue -", "± 2 std": "grey area", "your point": "red o"},
         {"before": "grey --", "after": "blue -"},
@@ -788,6 +793,20 @@ def test_truncated_posterior():
     x, masses = curve.get_data()
     assert (x[0], x[-1]) == (1, 40)
     assert np.interp(decades, x, masses) == pytest.approx(mass, abs=2e-3)
+
+
+def test_ascent():
+    figure, (gap, other_gap) = draw(ascent, step=12, gradient=ascent.SCORE, n_samples=64)
+    plane, climb = figure.axes
+    way = the(plane, "its mean").get_xydata()
+    assert len(way) == 13
+    assert way[0].tolist() == [-2, 2]
+    widest = max(np.ptp(line.get_xdata()) for line in named(plane, "q"))
+    assert widest > 0.5
+    for text, expected in (("this gradient", gap), ("the other", other_gap)):
+        steps, elbo = the(climb, text).get_data()
+        assert list(steps) == list(range(13))
+        assert -elbo[-1] == pytest.approx(expected, abs=6e-3)
 
 
 @pytest.mark.parametrize("units", ["ReLU", "cos"])
