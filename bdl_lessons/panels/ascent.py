@@ -64,7 +64,7 @@ def panel() -> Panel:
             name="step",
             label="step",
             values=STEPS,
-            value=0,
+            value=20,
             show="{:d}".format,
             web=(0, 1, 2, 3, 5, 8, 12, 20, 30, 40, 50, 60),
         ),
@@ -101,7 +101,7 @@ def build_figure(figure: Figure) -> Update:
 
     plane.set(xlim=(-4, 4), xlabel="w₁ [posterior std from its mean]")
     plane.set(ylim=(-4, 4), ylabel="w₂ [posterior std from its mean]")
-    plane.set_title("10, 50, 90 %")
+    plane.set_title("Weights")
     contours = LineCollection([], colors=GREY, lw=1.6, ls="-", animated=True)
     plane.add_collection(contours)
     ellipses = [plane.plot([], [], color=BLUE, ls="-", lw=1.8, animated=True)[0] for _ in MASS]

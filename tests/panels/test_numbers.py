@@ -220,11 +220,12 @@ def test_both_gradients_of_the_ascent_are_unbiased(gradient):
     log_likelihood = ascent.log_likelihood_of(ascent.LINE)
     mean = torch.tensor([-0.5, 0.8], dtype=torch.float64, requires_grad=True)
     root = torch.tensor([[0.7, 0.0], [-0.2, 0.5]], dtype=torch.float64, requires_grad=True)
-    eps = torch.randn(40_000, 2, generator=seeded(), dtype=torch.float64)
+    eps = torch.randn(1_000_000, 2, generator=seeded(), dtype=torch.float64)
     value = ascent.objective(target, log_likelihood, gradient, mean, root, eps)
-    estimated = torch.autograd.grad(value, [mean, root])
-    for ours, exact in zip(estimated, exact_gradient(target, mean, root), strict=True):
-        assert (ours - exact).tril().norm() < 0.05 * exact.tril().norm()
+    by_mean, by_root = torch.autograd.grad(value, [mean, root])
+    exact_by_mean, exact_by_root = exact_gradient(target, mean, root)
+    assert (by_mean - exact_by_mean).norm() < 0.05 * exact_by_mean.norm()
+    assert (by_root - exact_by_root).tril().norm() < 0.05 * exact_by_root.tril().norm()
 
 
 @pytest.mark.parametrize("step", [0, 20])
