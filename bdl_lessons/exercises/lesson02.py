@@ -6,6 +6,7 @@ import math
 
 import torch
 from torch import Tensor
+from torch.distributions import Normal
 
 from bdl_lessons.exercises.grader import Criterion, Exercise, KnownError, agrees, normals
 from bdl_lessons.probability import gaussian_kl
@@ -104,6 +105,15 @@ def _elbo_with_bugs(std: bool, total: bool, direction: bool):
         return expected - kl
 
     return elbo
+
+
+def _with_sampled_kl(X, y, tau, beta, m, var, eps):
+    """A valid estimate of the ELBO, whose KL term is averaged over the same draws."""
+    w = m + var.sqrt() * eps
+    log_likelihood = Normal(w @ X.T, tau**-0.5).log_prob(y).sum(1)
+    log_q = Normal(m, var.sqrt()).log_prob(w).sum(1)
+    log_prior = Normal(0.0, beta**-0.5).log_prob(w).sum(1)
+    return (log_likelihood - log_q + log_prior).mean()
 
 
 def _summed_over_draws(X, y, tau, beta, m, var, eps):
@@ -350,6 +360,14 @@ EXERCISES = (
                     repaired_elbo(X, y, tau, beta, m, var, eps) - torch.log(beta * var).sum()
                 ),
                 diagnosis="in the KL term the logarithm has the wrong sign: see Spot the bug.",
+            ),
+            KnownError(
+                _with_sampled_kl,
+                diagnosis=(
+                    "this is a valid estimate of the ELBO: its KL term is averaged over the same "
+                    "draws. The code to repair has the KL term of (13), which has no noise; keep "
+                    "it."
+                ),
             ),
             KnownError(
                 _summed_over_draws,

@@ -41,13 +41,18 @@ def last_layer(
 
     ``x`` is ``(N, d)``, ``y`` ``(N,)``, ``x_test`` ``(M, d)``, ``w`` ``(K, d)``, ``b`` ``(K,)``.
     """
+    # First mistake: the same units twice must change nothing, so Phi needs the root in (8).
     Phi = torch.relu(x @ w.T + b) / math.sqrt(len(b))
     Phi_test = torch.relu(x_test @ w.T + b) / math.sqrt(len(b))
-    C = Phi @ Phi.T / beta + torch.eye(len(y), dtype=y.dtype) / tau
+    # Second mistake: beta is a precision, so the kernel of (9) is divided by it.
+    C_noisy = Phi @ Phi.T / beta + torch.eye(len(y), dtype=y.dtype) / tau
     C_cross = Phi @ Phi_test.T / beta
-    prior = Phi_test.square().sum(1) / beta
-    solved = torch.linalg.solve(C, C_cross)
-    return solved.T @ y, prior - (C_cross * solved).sum(0)
+    prior_var = Phi_test.square().sum(1) / beta
+    # Equation (3); of the covariance only the diagonal is asked for.
+    solved = torch.linalg.solve(C_noisy, C_cross)
+    mean = solved.T @ y
+    explained = (C_cross * solved).sum(0)
+    return mean, prior_var - explained
 
 
 def ahead(C: Tensor, y: Tensor, tau: float, horizon: int) -> Tensor:
@@ -55,12 +60,15 @@ def ahead(C: Tensor, y: Tensor, tau: float, horizon: int) -> Tensor:
 
     ``C`` is the kernel matrix ``(N, N)`` in the order of time, ``y`` ``(N,)``, ``horizon >= 1``.
     """
-    C_noisy = C + torch.eye(len(y), dtype=y.dtype) / tau  # of the targets
+    C_noisy = C + torch.eye(len(y), dtype=y.dtype) / tau  # covariance of the targets
     log_densities = []
     for n in range(len(y)):
+        # y_0 to y_{n-horizon} are known; for n < horizon nothing is, and the slice is empty.
         known = slice(0, max(0, n - horizon + 1))
+        # Equation (3) with the known targets, and input n as the only test input.
         solved = torch.linalg.solve(C_noisy[known, known], C[known, n])
         mean = solved @ y[known]
+        # The diagonal of C_noisy holds the noise of y_n itself.
         var = C_noisy[n, n] - C[known, n] @ solved
         log_densities.append(Normal(mean, var.sqrt()).log_prob(y[n]))
     return torch.stack(log_densities)
@@ -80,6 +88,28 @@ def _scaled(scale):
 def _variance_of_y(x, y, x_test, w, b, beta, tau):
     mean, var = last_layer(x, y, x_test, w, b, beta, tau)
     return mean, var + 1 / tau
+
+
+def _mended_in_c_alone(x, y, x_test, w, b, beta, tau):
+    n_units = len(b)
+    Phi = torch.relu(x @ w.T + b)
+    Phi_test = torch.relu(x_test @ w.T + b)
+    C = Phi @ Phi.T / (n_units * beta) + torch.eye(len(y), dtype=y.dtype) / tau
+    C_cross = beta * Phi @ Phi_test.T
+    prior = beta * Phi_test.square().sum(1)
+    solved = torch.linalg.solve(C, C_cross)
+    return solved.T @ y, prior - (C_cross * solved).sum(0)
+
+
+def _past_without_noise(C, y, tau, horizon):
+    """Forecasts from earlier values of f, as if the targets had no noise."""
+    log_densities = []
+    for n in range(len(y)):
+        known = slice(0, max(0, n - horizon + 1))
+        solved = torch.linalg.solve(C[known, known], C[known, n])
+        var = C[n, n] + 1 / tau - C[known, n] @ solved
+        log_densities.append(Normal(solved @ y[known], var.sqrt()).log_prob(y[n]))
+    return torch.stack(log_densities)
 
 
 def _ahead_with(std):
@@ -393,6 +423,13 @@ EXERCISES = (
                 diagnosis="Φ is divided by K instead of sqrt(K). It enters the kernel twice.",
             ),
             KnownError(
+                _mended_in_c_alone,
+                diagnosis=(
+                    "C is right. C_cross and prior are made of the same features and the same "
+                    "weights, so they need the same two changes."
+                ),
+            ),
+            KnownError(
                 _variance_of_y,
                 diagnosis="this is the variance of a new y; asked is that of f, without 1/τ.",
             ),
@@ -460,6 +497,20 @@ EXERCISES = (
             KnownError(
                 lambda C, y, tau, horizon: ahead(C, y, tau, horizon - 1),
                 diagnosis="one step too near: the last target that may be used is y_{n-horizon}.",
+            ),
+            KnownError(
+                lambda C, y, tau, horizon: ahead(C, y, tau, 1),
+                diagnosis=(
+                    "every target is predicted one step ahead, whatever the horizon is: the last "
+                    "target that may be used is y_{n-horizon}."
+                ),
+            ),
+            KnownError(
+                _past_without_noise,
+                diagnosis=(
+                    "the earlier targets are used as if they had no noise: C[known, known] needs "
+                    "1/τ on its diagonal."
+                ),
             ),
             KnownError(
                 _ahead_with(std=lambda var_f, var_y: var_f.sqrt()),

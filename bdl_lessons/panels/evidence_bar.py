@@ -100,7 +100,7 @@ def panel() -> Panel:
             name="scale",
             label="std of q / posterior std",
             values=SCALES,
-            value=0.6,
+            value=2.0,
             show="{:.2f}".format,
             web=WEB_SCALES,
         ),

@@ -24,7 +24,9 @@ from bdl_lessons.inference import predict, to_sparse
 from bdl_lessons.models import ARD, mlp
 from bdl_lessons.panels import (
     arrays,
+    ascent,
     asking_for_labels,
+    conditioning,
     convex_variance,
     dropout_prior,
     dropout_rate,
@@ -45,7 +47,7 @@ from bdl_lessons.panels import (
     truncated_posterior,
     wide_network,
 )
-from bdl_lessons.probability import all_masks, mask_probs, mass_near_zero
+from bdl_lessons.probability import all_masks, gaussian_kl_full, mask_probs, mass_near_zero
 from bdl_lessons.reference import BayesLinear, BayesLogistic, GridPosterior, RandomFeatures
 from reproductions.panel_arrays import structure_and_nll as experiment
 from tests.draws import normal, seeded
@@ -203,7 +205,77 @@ def test_evidence_bar_draws_ellipses_that_hold_the_mass_they_are_named_after():
     assert shares == pytest.approx([0.9, 0.5, 0.1], abs=0.015)
 
 
+def exact_gradient(target, mean, root):
+    """Of the closed ELBO of a linear model, by the mean and the factor of q."""
+    data_term = target.data_term(*ascent.in_weights(target, mean, root))
+    q_mean, q_cov = ascent.in_weights(target, mean, root)
+    prior_cov = target.prior_var * torch.eye(2, dtype=torch.float64)
+    elbo = data_term - gaussian_kl_full(q_mean, q_cov, torch.zeros_like(q_mean), prior_cov)
+    return torch.autograd.grad(elbo, [mean, root])
+
+
+@pytest.mark.parametrize("gradient", [ascent.REPARAMETERISED, ascent.SCORE])
+def test_both_gradients_of_the_ascent_are_unbiased(gradient):
+    target = ascent.target_of(ascent.LINE)
+    log_likelihood = ascent.log_likelihood_of(ascent.LINE)
+    mean = torch.tensor([-0.5, 0.8], dtype=torch.float64, requires_grad=True)
+    root = torch.tensor([[0.7, 0.0], [-0.2, 0.5]], dtype=torch.float64, requires_grad=True)
+    eps = torch.randn(1_000_000, 2, generator=seeded(), dtype=torch.float64)
+    value = ascent.objective(target, log_likelihood, gradient, mean, root, eps)
+    by_mean, by_root = torch.autograd.grad(value, [mean, root])
+    exact_by_mean, exact_by_root = exact_gradient(target, mean, root)
+    assert (by_mean - exact_by_mean).norm() < 0.05 * exact_by_mean.norm()
+    assert (by_root - exact_by_root).tril().norm() < 0.05 * exact_by_root.tril().norm()
+
+
+@pytest.mark.parametrize("step", [0, 20])
+def test_ascent_states_the_kl_of_its_q_from_the_posterior(step):
+    this, other = stated(ascent, step=step, posterior=ascent.LINE)
+    correlation = -math.sqrt(0.6)
+    posterior = torch.tensor([[1, correlation], [correlation, 1]], dtype=torch.float64)
+    for gradient, gap in ((ascent.REPARAMETERISED, this), (ascent.SCORE, other)):
+        path = ascent.ascend(ascent.LINE, gradient, 8)
+        mean = torch.from_numpy(path.means[step])
+        root = torch.from_numpy(path.roots[step])
+        kl = gaussian_kl_full(mean, root @ root.mT, torch.zeros_like(mean), posterior)
+        assert gap == pytest.approx(kl.item(), abs=6e-3)
+
+
 # Lesson 03
+
+
+@pytest.mark.parametrize("units", conditioning.UNITS)
+def test_conditioning_states_the_moments_of_the_joint_gaussian(units):
+    """By the precision matrix of f at 4 and three noisy targets, which the panel does not use."""
+    mean, std = stated(conditioning, units=units, n_points=3, x=-2.0, y=1.5)
+    inputs = torch.tensor([4.0, -2.0, -0.5, 0.5], dtype=torch.float64)
+    targets = torch.tensor([1.5, -0.4, 0.7], dtype=torch.float64)
+    joint = conditioning.UNITS[units].kernel(inputs, inputs)
+    noise_var = torch.tensor([0.0, 0.01, 0.01, 0.01], dtype=torch.float64)
+    precision = torch.linalg.inv(joint + noise_var.diag())
+    expected_mean = -precision[0, 1:] @ targets / precision[0, 0]
+    assert std == pytest.approx(precision[0, 0].item() ** -0.5, abs=6e-3)
+    assert mean == pytest.approx(expected_mean.item(), abs=6e-3)
+
+
+def test_conditioning_on_one_point_reaches_as_far_as_lesson_03_says():
+    share = {}
+    for units in conditioning.UNITS:
+        _, before = stated(conditioning, units=units, n_points=0)
+        for x in (-2.0, 2.0):
+            _, after = stated(conditioning, units=units, n_points=1, x=x)
+            share[units, x] = after / before
+    assert share["ReLU", 2.0] == pytest.approx(0.2, abs=0.05)
+    assert share["ReLU", -2.0] == pytest.approx(1, abs=0.01)
+    assert share["erf", 2.0] < share["erf", -2.0] < 0.7
+    assert (share["cos", -2.0], share["cos", 2.0]) == (1, 1)
+
+
+def test_conditioning_moves_the_mean_and_no_standard_deviation_with_the_target():
+    low = stated(conditioning, n_points=2, y=-2.0)
+    high = stated(conditioning, n_points=2, y=2.0)
+    assert low[1] == high[1]
+    assert low[0] != high[0]
 
 
 def relative_errors(nonlinearity, depth, width, n_networks):

@@ -18,7 +18,9 @@ from bdl_lessons.core import BLUE, RED
 from bdl_lessons.datasets import co2
 from bdl_lessons.panels import (
     arrays,
+    ascent,
     asking_for_labels,
+    conditioning,
     convex_variance,
     dropout_prior,
     dropout_rate,
@@ -43,6 +45,14 @@ from bdl_lessons.panels import (
 from tests.panels.drawn import band, by_tick, centre, draw, hue, legends, named, span, the
 
 LEGENDS = {
+    ascent: [
+        {"posterior": "grey -", "q": "blue -", "its mean": "ink :"},
+        {"this gradient": "blue -", "the other": "grey --"},
+    ],
+    conditioning: [
+        {"mean": "blue -", "± 2 std": "grey area", "your point": "red o"},
+        {"before": "grey --", "after": "blue -"},
+    ],
     convex_variance: [
         {
             "variance": "blue -",
@@ -783,6 +793,46 @@ def test_truncated_posterior():
     x, masses = curve.get_data()
     assert (x[0], x[-1]) == (1, 40)
     assert np.interp(decades, x, masses) == pytest.approx(mass, abs=2e-3)
+
+
+def test_ascent():
+    figure, (gap, other_gap) = draw(ascent, step=12, gradient=ascent.SCORE, n_samples=64)
+    plane, climb = figure.axes
+    way = the(plane, "its mean").get_xydata()
+    assert len(way) == 13
+    assert way[0].tolist() == [-2, 2]
+    widest = max(np.ptp(line.get_xdata()) for line in named(plane, "q"))
+    assert widest > 0.5
+    for text, expected in (("this gradient", gap), ("the other", other_gap)):
+        steps, elbo = the(climb, text).get_data()
+        assert list(steps) == list(range(13))
+        assert -elbo[-1] == pytest.approx(expected, abs=6e-3)
+
+
+@pytest.mark.parametrize("units", ["ReLU", "cos"])
+def test_conditioning(units):
+    figure, (mean, std) = draw(conditioning, units=units, n_points=3, x=-1.5, y=1.0)
+    functions, deviations = figure.axes
+    red = the(functions, "your point")
+    assert red.get_xydata().tolist() == [[-1.5, 1.0]]
+    (black,) = [line for line in functions.lines if hue(line.get_color()) == "ink"]
+    assert black.get_xydata().tolist() == [[-0.5, -0.4], [0.5, 0.7]]
+
+    x, low, high = band(functions.collections[0])
+    there = int(abs(x - 4).argmin())
+    assert (high + low)[there] / 2 == pytest.approx(mean, abs=6e-3)
+    assert (high - low)[there] / 4 == pytest.approx(std, abs=6e-3)
+    mean_line = the(functions, "mean").get_ydata()
+    np.testing.assert_allclose(mean_line, (low + high) / 2, atol=1e-9)
+    after = the(deviations, "after").get_ydata()
+    np.testing.assert_allclose(after, (high - low) / 4, atol=1e-9)
+    before = the(deviations, "before").get_ydata()
+    assert (after <= before + 1e-12).all()
+    curves = np.array([line[:, 1] for line in functions.collections[1].get_segments()])
+    assert len(curves) == 5
+    for place, value in [(-1.5, 1.0), (-0.5, -0.4), (0.5, 0.7)]:
+        missed = abs(curves[:, abs(x - place).argmin()] - value)
+        assert missed.max() < 4 * 0.1
 
 
 @pytest.mark.parametrize("nonlinearity", ["relu", "cos"])

@@ -17,8 +17,8 @@ from tools import notebook
 SHORTER = 5
 TRAINING = 40  # backward passes in a cell, from which on they belong on the device
 ON_THE_CPU = {  # but for those without a network, or of an identity that needs 16 digits
-    "02": ("fit(", "five_fits("),  # two weights, in float64 on CUDA
-    "03": ("fit(phi, x",),  # two numbers of a covariance, by L-BFGS
+    "02": ("fit(", "five_fits(", "ascent."),  # two weights, in float64 on CUDA
+    "03": ("fit(phi, x", "compare(end"),  # two numbers of a covariance, by L-BFGS
     "04": ("vi_path", "net(inputs)"),  # steps are compared to 1e-10; in float64 on CUDA
     "06": ("repeated(draw, small",),  # one layer of 18 weights, whose gradient is known
     "11": ("smallest_kl", "fitted(", "vsd_cov", "lost("),  # linear models
