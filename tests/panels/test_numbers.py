@@ -37,6 +37,7 @@ from bdl_lessons.panels import (
     mc_dropout_co2,
     minibatch_variance,
     noise_and_kl,
+    noise_balance,
     penalty_ellipse,
     pruning_threshold,
     reflection_on_two_weights,
@@ -45,7 +46,7 @@ from bdl_lessons.panels import (
     truncated_posterior,
     wide_network,
 )
-from bdl_lessons.probability import all_masks, mask_probs, mass_near_zero
+from bdl_lessons.probability import all_masks, loguniform_kl, mask_probs, mass_near_zero
 from bdl_lessons.reference import BayesLinear, BayesLogistic, GridPosterior, RandomFeatures
 from reproductions.panel_arrays import structure_and_nll as experiment
 from tests.draws import normal, seeded
@@ -384,6 +385,25 @@ def test_minibatch_variance_crosses_where_the_covariance_becomes_more_than_half(
 
 
 # Lesson 07
+
+
+@pytest.mark.parametrize("kl_weight", noise_balance.KL_WEIGHTS)
+@pytest.mark.parametrize("sensitivity", [0.125, 2.0, 32.0])
+def test_noise_balance_rests_where_the_sum_is_smallest(sensitivity, kl_weight):
+    """Found on a grid of values; the panel looks where the slope changes its sign."""
+    weight = noise_balance.KL_WEIGHTS[kl_weight]
+    log_alpha = torch.linspace(-6, 0, 20_001, dtype=torch.float64)
+    total = sensitivity * log_alpha.exp() + weight * loguniform_kl(log_alpha)
+    *_, resting = stated(noise_balance, sensitivity=sensitivity, kl_weight=kl_weight)
+    assert resting == pytest.approx(log_alpha[total.argmin()].exp().item(), rel=0.01)
+
+
+def test_noise_balance_has_a_quarter_of_the_noise_for_four_times_the_sensitivity():
+    """As lesson 07 says of small alpha, where the slope of the KL is -1/2."""
+    (*_, more), (*_, less) = (stated(noise_balance, sensitivity=value) for value in (8.0, 32.0))
+    assert more / less == pytest.approx(4, rel=0.1)
+    (*_, third) = stated(noise_balance, sensitivity=32.0, kl_weight="1/3 (A2)")
+    assert less / third == pytest.approx(3, rel=0.05)
 
 
 @pytest.mark.parametrize("log_alpha", [-4.0, 0.0, 2.0])

@@ -31,6 +31,7 @@ from bdl_lessons.panels import (
     mc_dropout_co2,
     minibatch_variance,
     noise_and_kl,
+    noise_balance,
     penalty_ellipse,
     pruning_threshold,
     reflection_on_two_weights,
@@ -95,6 +96,10 @@ LEGENDS = {
         {"N(1, α)": "blue -", "binary": "red -"},
         {"q(w)": "blue -", "prior ∝ 1/|w|": "grey --"},
         {"exact": "blue -", "cubic": "red --", "sigmoid": "green :"},
+    ],
+    noise_balance: [
+        {"sum": "ink -", "KL term": "blue --", "expected loss": "red -."},
+        {"loss: towards less noise": "red -.", "KL: towards more noise": "blue --"},
     ],
     penalty_ellipse: [
         {"2 std of h ∘ ξ": "red -", "equal output at w₀": "blue :"},
@@ -529,6 +534,31 @@ def test_minibatch_variance():
     assert tops["per minibatch"] == pytest.approx(1)
     (shared,) = [one for one in named(right, "covariance") if one.get_height() > 0]
     assert shared.get_height() == pytest.approx(covariance / 100, abs=0.006)
+
+
+def test_noise_balance():
+    figure, (up, down, resting) = draw(
+        noise_balance, log_alpha=-2.0, sensitivity=2.0, kl_weight="1/2"
+    )
+    left, right = figure.axes
+    at, total = map(np.asarray, the(left, "sum").get_data())
+    kl = np.asarray(the(left, "KL term").get_ydata())
+    loss = np.asarray(the(left, "expected loss").get_ydata())
+    np.testing.assert_allclose(total, kl + loss)
+    np.testing.assert_allclose(loss, 2 * np.exp(at))
+    for name, curve, stated_slope in (
+        ("loss: towards less noise", loss, up),
+        ("KL: towards more noise", -kl, down),
+    ):
+        places, slope = the(right, name).get_data()
+        by_differences = np.gradient(curve, at)
+        np.testing.assert_allclose(slope[1:-1], by_differences[1:-1], atol=0.01)
+        assert stated_slope == pytest.approx(np.interp(-2.0, places, slope), abs=0.002)
+    here, rest = left.collections
+    np.testing.assert_allclose(here.get_offsets(), [[-2.0, np.interp(-2.0, at, total)]], atol=1e-4)
+    (lowest,) = np.asarray(rest.get_offsets())
+    assert lowest[1] == pytest.approx(np.min(total), abs=1e-4)
+    assert np.exp(lowest[0]) == pytest.approx(resting, abs=0.005)
 
 
 def test_noise_and_kl():
