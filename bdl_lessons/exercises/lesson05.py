@@ -173,6 +173,16 @@ def _passes_with(model: nn.Module, x: Tensor, n_samples: int, *kinds: type[nn.Mo
     return torch.stack([model(x) for _ in range(n_samples)])
 
 
+def _passes_with_modes_back(
+    model: nn.Module, x: Tensor, n_samples: int, *kinds: type[nn.Module]
+) -> Tensor:
+    modes = {module: module.training for module in model.modules()}
+    passes = _passes_with(model, x, n_samples, *kinds)
+    for module, mode in modes.items():
+        module.training = mode
+    return passes
+
+
 EXERCISES = (
     Exercise(
         number="05.1",
@@ -306,6 +316,17 @@ EXERCISES = (
             KnownError(
                 lambda means, variances, probs: (means.var(0, correction=0), variances.mean(0)),
                 diagnosis="all draws count the same here. Use their probabilities.",
+            ),
+            KnownError(
+                lambda means, variances, probs: (means.var(0), variances.mean(0)),
+                diagnosis="all draws count the same here. Use their probabilities.",
+            ),
+            KnownError(
+                lambda means, variances, probs: (
+                    probs @ (means - means.mean(0)) ** 2,
+                    probs @ variances,
+                ),
+                diagnosis="the mean inside the square must be weighted as well: probs @ means.",
             ),
             KnownError(
                 lambda means, variances, probs: (probs @ means**2, probs @ variances),
@@ -481,6 +502,13 @@ EXERCISES = (
                 diagnosis=(
                     "only nn.Dropout itself is on: the other kinds are classes of their own. And "
                     "the modes are not given back."
+                ),
+            ),
+            KnownError(
+                lambda model, x, n: _passes_with_modes_back(model, x, n, nn.Dropout),
+                diagnosis=(
+                    "modes are given back, but only nn.Dropout itself is on: the other kinds are "
+                    "classes of their own."
                 ),
             ),
             KnownError(

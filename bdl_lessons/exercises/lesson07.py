@@ -11,7 +11,7 @@ from torch.nn.functional import cross_entropy
 
 from bdl_lessons.exercises.grader import Criterion, Exercise, KnownError, agrees, close, normals
 from bdl_lessons.models import ConcreteDropout
-from bdl_lessons.probability import loguniform_kl, mixture_kl
+from bdl_lessons.probability import loguniform_kl, mixture_kl, molchanov_kl
 
 
 def resting_alpha(x: Tensor, w: Tensor, tau: float) -> Tensor:
@@ -284,6 +284,13 @@ EXERCISES = (
                 ),
             ),
             KnownError(
+                lambda p_drop, eps: lognormal_noise(p_drop, -eps),
+                diagnosis=(
+                    "the moments are right, but ξ falls where eps grows: take the positive root "
+                    "of the variance of log ξ."
+                ),
+            ),
+            KnownError(
                 lambda p_drop, eps: torch.log(lognormal_noise(p_drop, eps)),
                 diagnosis="this is log ξ: the exponential is missing.",
             ),
@@ -471,6 +478,16 @@ EXERCISES = (
                     x, y, theta, log_alpha, eps[:1], n_train
                 ),
                 diagnosis="all examples of the minibatch still share one draw of the noise.",
+            ),
+            KnownError(
+                lambda x, y, theta, log_alpha, eps, n_train: (
+                    dropout_loss(x, y, theta, log_alpha, eps, n_train)
+                    + (molchanov_kl(log_alpha) - loguniform_kl(log_alpha)).sum() / n_train
+                ),
+                diagnosis=(
+                    "all four mistakes are mended, but the KL is now the approximation (12). The "
+                    "colleague's loguniform_kl is exact, and no mistake."
+                ),
             ),
             KnownError(
                 lambda x, y, theta, log_alpha, eps, n_train: (

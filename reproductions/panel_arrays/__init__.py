@@ -14,6 +14,7 @@ from reproductions.files import replacing
 from reproductions.panel_arrays import (
     asking_for_labels,
     label_noise,
+    mc_dropout_co2,
     paired_starts,
     small,
     structure_and_nll,
@@ -29,7 +30,7 @@ MAKERS = {
     "in_between_uncertainty": in_between.make_arrays,
     "label_noise": label_noise.make_arrays,
     "many_networks": small.make_many_networks,
-    "mc_dropout_co2": small.make_mc_dropout_co2,
+    "mc_dropout_co2": mc_dropout_co2.make_arrays,
     "paired_starts": paired_starts.make_arrays,
     "pruning_threshold": small.make_pruning_threshold,
     "rotated_digit": small.make_rotated_digit,

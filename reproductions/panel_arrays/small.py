@@ -15,7 +15,7 @@ from torch.nn.utils import parameters_to_vector
 
 from bdl_lessons import models
 from bdl_lessons.datasets import digits, rotated
-from bdl_lessons.evaluation import mutual_information, predictive_entropy
+from bdl_lessons.evaluation import log_mean_probs
 from bdl_lessons.inference import BatchedNetworks, adam, fit_batched, layer_log_alpha, predict
 from bdl_lessons.inference.train import Run, optimize
 from bdl_lessons.models import (
@@ -31,12 +31,10 @@ from bdl_lessons.models import (
 from bdl_lessons.panels import (
     dropout_rate,
     many_networks,
-    mc_dropout_co2,
     pruning_threshold,
     rotated_digit,
 )
-from bdl_lessons.probability import gaussian_nll, kl_warmup
-from reproductions.mc_dropout import switch_inside_the_data
+from bdl_lessons.probability import kl_warmup
 from reproductions.measure import train_by
 
 Arrays = dict[str, np.ndarray]
@@ -128,71 +126,33 @@ def make_dropout_rate(n_steps: int = 4000) -> Arrays:
     }
 
 
-def make_mc_dropout_co2(n_steps: int = 6000) -> Arrays:
-    """Lesson 05: ReLU networks with dropout on six years of CO2, one for each rate.
-
-    100 functions of each on a grid of times, and the weights of the two networks that the lesson
-    itself evaluates: the ReLU network at its rate and one with tanh.
-    """
-    panel = mc_dropout_co2
-    data = panel.six_years()
-    end = data.to_x(torch.tensor(panel.HORIZON))
-    x = torch.linspace(data.x.min(), end, 180)
-    cases = [(p_drop, nn.ReLU) for p_drop in panel.RATES]
-    cases.append((panel.LESSON_RATE, nn.Tanh))
-    training = {"learning_rate": 3e-3, "batch_size": None}
-    draws = []
-    arrays = {"x": x.double().numpy()}
-    for p_drop, activation in cases:
-        generator = torch.Generator().manual_seed(3)
-        net = panel.network(p_drop, activation)
-        initialise(net, generator, weight_var=2.0 if activation is nn.ReLU else 1.0)
-        place, steepness, sign = torch.rand(3, panel.WIDTH, generator=generator)
-        switch_inside_the_data(net[0], 2.0, steepness, sign, place)
-        train_by(
-            training,
-            net,
-            data.x.float(),
-            data.y.float()[:, None],
-            generator=generator,
-            n_steps=n_steps,
-            loss=partial(gaussian_nll, tau=25.0),
-            schedule=lambda step: 1 - step / n_steps,
-        )
-        if p_drop == panel.LESSON_RATE:
-            weights = parameters_to_vector(net.parameters())
-            arrays[activation.__name__] = weights.detach().half().numpy()
-        if activation is nn.ReLU:
-            draws.append(predict(net, x[:, None], 100, "shared", generator=generator)[..., 0])
-    arrays["draws"] = torch.stack(draws).half().numpy()
-    return arrays
-
-
 def make_rotated_digit(n_steps: int = 1500, n_draws: int = rotated_digit.MANY_SAMPLES) -> Arrays:
-    """Lesson 05: digit classifiers with dropout, one for each rate; what they say of a turned 1.
+    """Lesson 05: digit classifiers with dropout, one for each rate; what they say of turned ones.
 
-    Logits of 100 draws at every angle, the predictive entropy and the mutual information of
-    ``n_draws``, ``(rates, angles)`` each, and the weights of the network that the lesson evaluates.
+    ``probs``: averaged probabilities of ``n_draws``, ``(rates, ones, angles, classes)``, and the
+    ``weights`` of each network.
     """
     panel = rotated_digit
     data = digits(seed=0)
-    ones = panel.the_one().expand(len(panel.ANGLES), 8, 8)
-    turned = rotated(ones, torch.tensor(panel.ANGLES)).flatten(1)
+    ones = panel.ones()
+    copies = ones.repeat_interleave(len(panel.ANGLES), dim=0)
+    angles = torch.tensor(panel.ANGLES).repeat(len(ones))
+    turned = rotated(copies, angles).flatten(1)
     training = {"learning_rate": 2e-3, "batch_size": 100}
-    draws = []
-    stored = {}
+    probs = []
+    weights = []
     for p_drop in panel.RATES:
         generator = torch.Generator().manual_seed(2)
         net = initialise(panel.classifier(p_drop), generator)
         train_by(training, net, data.x_train, data.y_train, generator=generator, n_steps=n_steps)
-        draws.append(predict(net, turned, n_draws, "per_example", generator=generator))
-        if p_drop == panel.LESSON_RATE:
-            stored["weights"] = parameters_to_vector(net.parameters()).detach().half()
-    stored["entropy"] = torch.stack([predictive_entropy(logits) for logits in draws])
-    stored["information"] = torch.stack([mutual_information(logits) for logits in draws])
-    few = [logits[: panel.N_SAMPLES].transpose(0, 1) for logits in draws]
-    stored["logits"] = torch.stack(few).half()
-    return {name: values.numpy() for name, values in stored.items()}
+        logits = predict(net, turned, n_draws, "shared", generator=generator)
+        mean_probs = log_mean_probs(logits).exp()
+        probs.append(mean_probs.unflatten(0, (len(ones), len(panel.ANGLES))))
+        weights.append(parameters_to_vector(net.parameters()).detach())
+    return {
+        "probs": torch.stack(probs).half().numpy(),
+        "weights": torch.stack(weights).half().numpy(),
+    }
 
 
 NOISE_SETTINGS = {

@@ -39,6 +39,7 @@ from bdl_lessons.panels import (
     mc_dropout_co2,
     minibatch_variance,
     noise_and_kl,
+    noise_balance,
     penalty_ellipse,
     pruning_threshold,
     reflection_on_two_weights,
@@ -47,7 +48,13 @@ from bdl_lessons.panels import (
     truncated_posterior,
     wide_network,
 )
-from bdl_lessons.probability import all_masks, gaussian_kl_full, mask_probs, mass_near_zero
+from bdl_lessons.probability import (
+    all_masks,
+    gaussian_kl_full,
+    loguniform_kl,
+    mask_probs,
+    mass_near_zero,
+)
 from bdl_lessons.reference import BayesLinear, BayesLogistic, GridPosterior, RandomFeatures
 from reproductions.panel_arrays import structure_and_nll as experiment
 from tests.draws import normal, seeded
@@ -371,41 +378,53 @@ def test_dropout_prior_states_the_noise_of_equation_21_and_a_slope_that_meets_it
 # Lesson 05
 
 
-def test_mc_dropout_co2_has_a_wider_and_more_likely_band_for_more_admitted_noise():
+@pytest.mark.parametrize("activation", mc_dropout_co2.ACTIVATIONS)
+def test_mc_dropout_co2_states_the_coverage_of_the_network_whose_weights_are_stored(activation):
+    """It has the median coverage of fifteen; ours is by noise in y, from 1000 other draws."""
+    months = mc_dropout_co2.window(mc_dropout_co2.START)
+    network = mc_dropout_co2.trained(mc_dropout_co2.ACTIVATIONS[activation])
+    f = predict(network, months.x_later.float(), 1000, generator=seeded(4)).double()[..., 0]
+    noise = normal(200, 1, 1) / (6**0.5 * months.data.residual_std)
+    probability_below = (f + noise < months.y_later[:, 0]).double().mean((0, 1))
+    is_inside = (probability_below > 0.025) & (probability_below < 0.975)
+    (median,) = stated(mc_dropout_co2, activation=activation)
+    assert 100 * is_inside.double().mean().item() == pytest.approx(median, abs=8)
+
+
+@pytest.mark.parametrize("activation", mc_dropout_co2.ACTIVATIONS)
+def test_mc_dropout_co2_covers_more_for_more_admitted_noise(activation):
     """As lesson 05 tells the lecturer."""
-    inside = []
-    log_likelihoods = []
-    for tau in (0.25, 6.0, 100.0):
-        text = readout(mc_dropout_co2, tau=tau)
-        inside.append(float(re.search(r"(\d+) %", text)[1]))
-        log_likelihoods.append(float(re.search(r"likelihood (-?[\d.]+)", text)[1]))
-    assert inside == sorted(inside, reverse=True)
-    assert log_likelihoods == sorted(log_likelihoods, reverse=True)
+    covered = [
+        stated(mc_dropout_co2, activation=activation, tau=tau)[0] for tau in mc_dropout_co2.TAUS
+    ]
+    assert covered == sorted(covered, reverse=True)
 
 
-def test_rotated_digit_states_the_most_probable_class_of_the_stored_draws():
-    logits = torch.from_numpy(arrays.load("rotated_digit")["logits"]).double()
-    rate = rotated_digit.RATES.index(0.25)
-    angle = rotated_digit.ANGLES.index(60)
-    probs = logits[rate, angle].softmax(-1).mean(0)
-    text = readout(rotated_digit, angle=60, p_drop=0.25)
-    assert f"Most probable: {probs.argmax()} (mean {probs.max():.2f}" in text
-
-
-def test_rotated_digit_is_a_one_while_it_stands_upright():
-    logits = torch.from_numpy(arrays.load("rotated_digit")["logits"]).double()
-    upright = logits[:, 0].softmax(-1).mean(1)
-    assert (upright.argmax(-1) == 1).all()
-
-
-def test_rotated_digit_states_the_entropies_of_the_stored_network():
-    """Ours from 5000 other draws: each is off by about 0.01 nats."""
-    turned = rotated_digit.rotated(rotated_digit.the_one(), 30).view(1, 64)
-    logits = predict(rotated_digit.trained(), turned, 5000, "shared", generator=seeded(2))
-    text = readout(rotated_digit, angle=30)
+def test_rotated_digit_states_what_its_network_says_of_the_chosen_one():
+    """Ours from 5000 other draws: those of 100 are off by about 0.07 nats."""
+    turned = rotated_digit.rotated(rotated_digit.ones()[10], 30).view(1, 64)
+    logits = predict(rotated_digit.trained(0.25), turned, 5000, "shared", generator=seeded(2))
+    probs = logits.softmax(-1).mean((0, 1))
+    text = readout(rotated_digit, number=11, angle=30, p_drop=0.25)
+    first, mean = re.search(r"Most probable: (\d) \(mean ([\d.]+)", text).groups()
+    assert int(first) == probs.argmax()
+    assert float(mean) == pytest.approx(probs.max().item(), abs=0.15)
     entropy, information = re.search(r"entropy ([\d.]+) nats, of which ([\d.]+)", text).groups()
-    assert float(entropy) == pytest.approx(predictive_entropy(logits).item(), abs=0.06)
-    assert float(information) == pytest.approx(mutual_information(logits).item(), abs=0.06)
+    assert float(entropy) == pytest.approx(predictive_entropy(logits).item(), abs=0.25)
+    assert float(information) == pytest.approx(mutual_information(logits).item(), abs=0.25)
+
+
+@pytest.mark.parametrize("angle", [0, 45, 75])
+def test_rotated_digit_states_how_many_ones_are_called_something_else(angle):
+    copies = rotated_digit.rotated(rotated_digit.ones(), angle).flatten(1)
+    logits = predict(rotated_digit.trained(0.5), copies, 400, "shared", generator=seeded(2))
+    probs = logits.softmax(-1).mean(0)
+    is_wrong = probs.argmax(-1) != 1
+    is_sure = is_wrong & (probs.amax(-1) > 0.9)
+    text = readout(rotated_digit, angle=angle, p_drop=0.5)
+    wrong, sure = re.search(r"ones (\d+) % are .* else, (\d+) % with", text).groups()
+    assert float(wrong) == pytest.approx(100 * is_wrong.double().mean().item(), abs=8)
+    assert float(sure) == pytest.approx(100 * is_sure.double().mean().item(), abs=8)
 
 
 # Lesson 06
@@ -456,6 +475,25 @@ def test_minibatch_variance_crosses_where_the_covariance_becomes_more_than_half(
 
 
 # Lesson 07
+
+
+@pytest.mark.parametrize("kl_weight", noise_balance.KL_WEIGHTS)
+@pytest.mark.parametrize("sensitivity", [0.125, 2.0, 32.0])
+def test_noise_balance_rests_where_the_sum_is_smallest(sensitivity, kl_weight):
+    """Found on a grid of values; the panel looks where the slope changes its sign."""
+    weight = noise_balance.KL_WEIGHTS[kl_weight]
+    log_alpha = torch.linspace(-6, 0, 20_001, dtype=torch.float64)
+    total = sensitivity * log_alpha.exp() + weight * loguniform_kl(log_alpha)
+    *_, resting = stated(noise_balance, sensitivity=sensitivity, kl_weight=kl_weight)
+    assert resting == pytest.approx(log_alpha[total.argmin()].exp().item(), rel=0.01)
+
+
+def test_noise_balance_has_a_quarter_of_the_noise_for_four_times_the_sensitivity():
+    """As lesson 07 says of small alpha, where the slope of the KL is -1/2."""
+    (*_, more), (*_, less) = (stated(noise_balance, sensitivity=value) for value in (8.0, 32.0))
+    assert more / less == pytest.approx(4, rel=0.1)
+    (*_, third) = stated(noise_balance, sensitivity=32.0, kl_weight="1/3 (A2)")
+    assert less / third == pytest.approx(3, rel=0.05)
 
 
 @pytest.mark.parametrize("log_alpha", [-4.0, 0.0, 2.0])

@@ -8,10 +8,9 @@ import math
 
 import numpy as np
 import pytest
-import torch
 from matplotlib.colors import to_hex
 from scipy.integrate import quad, trapezoid
-from scipy.special import dawsn, expit
+from scipy.special import dawsn, expit, ndtr
 from scipy.stats import t as student
 
 from bdl_lessons.core import BLUE, RED
@@ -33,6 +32,7 @@ from bdl_lessons.panels import (
     mc_dropout_co2,
     minibatch_variance,
     noise_and_kl,
+    noise_balance,
     penalty_ellipse,
     pruning_threshold,
     reflection_on_two_weights,
@@ -94,8 +94,7 @@ LEGENDS = {
         },
     ],
     mc_dropout_co2: [
-        {"training months": "ink .", "later months": "red x", "mean of S draws": "blue -"},
-        {"predictive": "ink -", "epistemic (draws)": "blue --", "aleatoric, 1/√τ": "green :"},
+        {"months of the six years": "ink .", "later months": "red x", "mean": "blue -"},
     ],
     minibatch_variance: [
         {"local": "blue -", "per example": "ink --", "per minibatch": "red -."},
@@ -106,13 +105,17 @@ LEGENDS = {
         {"q(w)": "blue -", "prior ∝ 1/|w|": "grey --"},
         {"exact": "blue -", "cubic": "red --", "sigmoid": "green :"},
     ],
+    noise_balance: [
+        {"sum": "ink -", "KL term": "blue --", "expected loss": "red -."},
+        {"loss: towards less noise": "red -.", "KL: towards more noise": "blue --"},
+    ],
     penalty_ellipse: [
         {"2 std of h ∘ ξ": "red -", "equal output at w₀": "blue :"},
         {"w₀, without noise": "blue dots", "clean loss": "blue -", "R": "red --"},
         {"bound ½ λmax Σα": "ink --"},
     ],
     pruning_threshold: [{"test accuracy": "ink -", "sparsity": "blue :"}],
-    rotated_digit: [{"predictive entropy": "ink -", "mutual information": "blue --"}],
+    rotated_digit: [{"called something else": "ink -", "with more than 0.9": "red --"}],
     reflection_on_two_weights: [
         {"exact posterior": "ink --", "VSD": "blue -"},
         {"inputs as given": "green :", "permuted": "orange -"},
@@ -459,48 +462,43 @@ def test_many_networks():
     assert (x * y > 0).all(), "blue is at the corners of equal signs"
 
 
-@pytest.mark.parametrize("tau", [0.25, 25.0])
+@pytest.mark.parametrize("tau", [0.5, 25.0])
 def test_mc_dropout_co2(tau):
-    figure, (over_training_months, at_end) = draw(mc_dropout_co2, p_drop=0.2, n_samples=10, tau=tau)
+    figure, (median,) = draw(mc_dropout_co2, start=1985.25, activation="tanh", p_drop=0.2, tau=tau)
     left, right = figure.axes
     stored = arrays.load("mc_dropout_co2")
-    data = mc_dropout_co2.six_years()
-    x = torch.from_numpy(stored["x"])
-    years = data.to_years(x).numpy()
-    draws = stored["draws"][mc_dropout_co2.RATES.index(0.2), :10].astype(float)
-    mean = data.to_ppm(x, torch.from_numpy(draws.mean(axis=0))).numpy()
-    epistemic = data.residual_std * draws.std(axis=0)
-    aleatoric = tau**-0.5
-    predictive = np.hypot(epistemic, aleatoric)
+    rate = mc_dropout_co2.RATES.index(0.2)
+    months = mc_dropout_co2.window(1985.25)
+    f = months.data.residual_std * stored["draws"][1, 4, rate].astype(float)
 
-    is_training = years < 1981.25
-    assert over_training_months == pytest.approx(epistemic[is_training].mean(), abs=0.006)
-    assert at_end == pytest.approx(epistemic[-1], abs=0.006)
-
-    np.testing.assert_allclose(the(right, "epistemic (draws)").get_ydata(), epistemic)
-    np.testing.assert_allclose(the(right, "aleatoric, 1/√τ").get_ydata(), aleatoric)
-    np.testing.assert_allclose(the(right, "predictive").get_ydata(), predictive)
-    np.testing.assert_allclose(the(right, "predictive").get_xdata(), years)
-    assert right.get_ylabel() == "standard deviation (ppm)"
-
-    (mean_line,) = (line for line in left.lines if line in named(left, "mean of S draws"))
-    np.testing.assert_allclose(mean_line.get_ydata(), mean)
+    (mean_line,) = (line for line in left.lines if line in named(left, "mean"))
+    np.testing.assert_allclose(mean_line.get_ydata(), f.mean(axis=0))
     (area,) = [one for one in left.collections if not hasattr(one, "get_segments")]
     places, low, high = band(area)
-    np.testing.assert_allclose(places, years)
-    np.testing.assert_allclose((low + high) / 2, mean)
-    np.testing.assert_allclose(high - low, 2 * 2 * predictive)
-    assert left.get_title(loc="left") == "Mean ± 2 predictive standard deviations"
+    assert places[0] == pytest.approx(0, abs=0.1)
+    for level, ends in ((0.025, low), (0.975, high)):
+        np.testing.assert_allclose(ndtr(tau**0.5 * (ends - f)).mean(axis=0), level, atol=1e-6)
 
+    trend = months.data.to_ppm(months.x[:, 0], 0 * months.y[:, 0])
     record = co2()
-    for name, start, end in (
-        ("training months", 1975.25, 1981.25),
-        ("later months", 1981.25, 1984.75),
+    for name, start, end, y in (
+        ("months of the six years", 1985.25, 1991.25, months.y),
+        ("later months", 1991.25, 1994.75, months.y_later),
     ):
         is_shown = (record.times >= start) & (record.times < end)
-        times, ppm = the(left, name).get_data()
-        np.testing.assert_allclose(times, record.times[is_shown])
-        np.testing.assert_allclose(ppm, record.ppm[is_shown])
+        times, height = the(left, name).get_data()
+        np.testing.assert_allclose(times, record.times[is_shown] - 1985.25)
+        np.testing.assert_allclose(height, months.data.residual_std * y[:, 0])
+        if name == "months of the six years":
+            np.testing.assert_allclose(height, record.ppm[is_shown] - trend)
+
+    covered = stored["covered"][1, :, rate, mc_dropout_co2.TAUS.index(tau)].astype(float)
+    medians = np.nanmedian(covered, axis=1)
+    bars, *_ = [one for one in right.collections if hasattr(one, "get_segments")]
+    np.testing.assert_allclose([line[0, 1] for line in bars.get_segments()], medians)
+    assert median == pytest.approx(medians[4], abs=0.5)
+    (dots,) = [line for line in right.lines if line.get_marker() == "o"]
+    np.testing.assert_allclose(np.sort(dots.get_ydata()), np.sort(covered[np.isfinite(covered)]))
 
 
 def test_minibatch_variance():
@@ -539,6 +537,31 @@ def test_minibatch_variance():
     assert tops["per minibatch"] == pytest.approx(1)
     (shared,) = [one for one in named(right, "covariance") if one.get_height() > 0]
     assert shared.get_height() == pytest.approx(covariance / 100, abs=0.006)
+
+
+def test_noise_balance():
+    figure, (up, down, resting) = draw(
+        noise_balance, log_alpha=-2.0, sensitivity=2.0, kl_weight="1/2"
+    )
+    left, right = figure.axes
+    at, total = map(np.asarray, the(left, "sum").get_data())
+    kl = np.asarray(the(left, "KL term").get_ydata())
+    loss = np.asarray(the(left, "expected loss").get_ydata())
+    np.testing.assert_allclose(total, kl + loss)
+    np.testing.assert_allclose(loss, 2 * np.exp(at))
+    for name, curve, stated_slope in (
+        ("loss: towards less noise", loss, up),
+        ("KL: towards more noise", -kl, down),
+    ):
+        places, slope = the(right, name).get_data()
+        by_differences = np.gradient(curve, at)
+        np.testing.assert_allclose(slope[1:-1], by_differences[1:-1], atol=0.01)
+        assert stated_slope == pytest.approx(np.interp(-2.0, places, slope), abs=0.002)
+    here, rest = left.collections
+    np.testing.assert_allclose(here.get_offsets(), [[-2.0, np.interp(-2.0, at, total)]], atol=1e-4)
+    (lowest,) = np.asarray(rest.get_offsets())
+    assert lowest[1] == pytest.approx(np.min(total), abs=1e-4)
+    assert np.exp(lowest[0]) == pytest.approx(resting, abs=0.005)
 
 
 def test_noise_and_kl():
@@ -683,22 +706,18 @@ def test_the_names_of_pruned_curves_are_free_of_all_curves():
 
 
 def test_rotated_digit():
-    figure, _ = draw(rotated_digit, angle=30, p_drop=0.25)
+    figure, _ = draw(rotated_digit, number=11, angle=30, p_drop=0.25)
     digit, votes, curves = figure.axes
-    stored = arrays.load("rotated_digit")
-    rate = rotated_digit.RATES.index(0.25)
+    probs = arrays.load("rotated_digit")["probs"][rotated_digit.RATES.index(0.25)].astype(float)
 
-    angles, entropy = the(curves, "predictive entropy").get_data()
-    _, information = the(curves, "mutual information").get_data()
+    angles, wrong = the(curves, "called something else").get_data()
+    _, sure = the(curves, "with more than 0.9").get_data()
     assert list(angles) == list(range(0, 181, 5))
-    logits = torch.from_numpy(stored["logits"][rate]).double()
-    probs = logits.softmax(-1)
-    of_mean = torch.special.entr(probs.mean(1)).sum(-1).numpy()
-    mean_of = torch.special.entr(probs).sum(-1).mean(1).numpy()
-    np.testing.assert_allclose(entropy, of_mean, atol=0.25)  # from 5000 draws and from 100
-    np.testing.assert_allclose(information, of_mean - mean_of, atol=0.25)
-    assert abs(entropy - information).max() > 0.5
-    (here,) = [line for line in curves.lines if hue(line.get_color()) == "red"]
+    by_hand = [[one.argmax() != 1 for one in at_angle] for at_angle in probs.swapaxes(0, 1)]
+    np.testing.assert_allclose(wrong, 100 * np.mean(by_hand, axis=1))
+    assert (sure <= wrong).all()
+    assert sure.max() > 50
+    (here,) = [line for line in curves.lines if hue(line.get_color()) == "blue"]
     assert here.get_xdata() == [30, 30]
 
     draws, means = votes.collections
@@ -709,9 +728,9 @@ def test_rotated_digit():
         of_class = dots[dots[:, 0].round() == label, 1]
         assert len(of_class) == 100
         assert of_class.mean() == pytest.approx(mean)
-    np.testing.assert_allclose(means.get_offsets()[:, 1], probs[6].mean(0))
+    np.testing.assert_allclose(means.get_offsets()[:, 1], probs[10, 6], atol=0.15)
     assert digit.get_title(loc="left") == "30°"
-    upright = rotated_digit.the_one()
+    upright = rotated_digit.ones()[10]
     (image,) = digit.images
     np.testing.assert_allclose(image.get_array(), rotated_digit.rotated(upright, 30))
 

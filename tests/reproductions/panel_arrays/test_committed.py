@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 
 from bdl_lessons.datasets import digits
-from bdl_lessons.panels import arrays, mc_dropout_co2, rotated_digit
+from bdl_lessons.panels import arrays, rotated_digit
 from bdl_lessons.panels.pruning_threshold import NETWORKS, threshold_curves
+from reproductions.panel_arrays import mc_dropout_co2 as co2_arrays
 from reproductions.panel_arrays import small
 
 MAKERS = {
     "dropout_rate": small.make_dropout_rate,
     "many_networks": small.make_many_networks,
-    "mc_dropout_co2": small.make_mc_dropout_co2,
+    "mc_dropout_co2": co2_arrays.make_arrays,
     "pruning_threshold": small.make_pruning_threshold,
     "rotated_digit": partial(small.make_rotated_digit, n_draws=200),
 }
@@ -21,7 +22,7 @@ MAKERS = {
 
 @pytest.mark.parametrize("name", MAKERS)
 def test_arrays_have_the_layout_that_is_stored(name, monkeypatch):
-    monkeypatch.setattr(mc_dropout_co2, "RATES", (0.05, 0.2))
+    monkeypatch.setattr(co2_arrays, "N_DRAWS", 4)
     monkeypatch.setattr(rotated_digit, "RATES", (0.5,))
     trained = MAKERS[name](n_steps=2)
     stored = arrays.load(name)
