@@ -147,7 +147,8 @@ class Pool(NamedTuple):
 def make_pool(x: Tensor, y: Tensor, config: Mapping[str, Any], generator: torch.Generator) -> Pool:
     """``n_pool`` rows, in which every image stands ``n_copies`` times, each with its own noise."""
     n_images = config["n_pool"] // config["n_copies"]
-    chosen = torch.randperm(len(x), generator=generator)[:n_images].to(x.device)
+    order = torch.randperm(len(x), generator=generator, device=generator.device)
+    chosen = order[:n_images].to(x.device)
     image = torch.arange(n_images, device=x.device).repeat(config["n_copies"])
     rows = x[chosen][image]
     if config["n_copies"] > 1:
@@ -381,14 +382,14 @@ def _percent(share: float) -> str:
 
 _POOLS = {1: "Pool of distinct images", 4: "Pool in which each image stands four times"}
 _SET_UP = """\
-Test accuracy is in percent, mean ± standard error over seeds; a seed is a pool, its first {n_start}
-labels and the starts of all networks, so gaps are paired. Each round trains LeNet-5 anew ({n_steps}
-steps of Adam at {learning_rate:g} on batches of {batch_size}), dropout at ½ on the inputs of its
-last two layers; {n_asked} labels a round, {n_masks} masks a score, test answers by the mean
-weights. Rules of plain networks and of five are compared with random labels for networks of the
-same kind. Other than in the paper: a smaller network, a pool of {n_pool:,} images, and fewer
-labels; rate and number of steps were chosen on random labels and images of neither pool nor test
-set. Its table counts labels until an error, which these budgets do not reach for every rule; we
-have not seen the printed table and quote no number of it."""
+Test accuracy is in percent, mean ± standard error over seeds; a seed is a pool, its first
+{n_start} labels and the starts of all networks, so gaps are paired. Each round trains a new
+LeNet-5 ({n_steps} steps of Adam at {learning_rate:g} on batches of {batch_size}), dropout at ½ on
+the inputs of its last two layers; {n_asked} labels a round, {n_masks} masks a score, test answers
+by the mean weights. Rules of plain networks and of five are compared with random labels for
+networks of the same kind. Other than in the paper: a smaller network, a pool of {n_pool:,}
+images, and fewer labels; rate and number of steps were chosen on random labels and images of
+neither pool nor test set. Its table counts labels until an error, which these budgets do not
+reach for every rule; we have not seen the printed table and quote no number of it."""
 TITLE = "Labels that a network asks for (Gal, Islam and Ghahramani 2017, table 1)"
 EXPERIMENT = Experiment("active_learning", TITLE, trials, run, table, figure, claims)

@@ -20,6 +20,7 @@ from reproductions import markdown
 from tools import metadata, notebook, timing
 from tools.metadata import Lesson, Section, lessons, span
 
+SESSION_MINUTES = 90
 _PRIORITY = ("lecture", "pair", "solo")
 ROLES = frozenset({"question", "answer", "result", "panel", "sentence", "recap"})
 """What every plan holds; and the idea picture, where a lesson has one."""
@@ -52,6 +53,11 @@ def plans_of(lesson: Lesson, minutes: int = 0) -> str:
     shorter = plan(lesson, 35)
     longer = plan(lesson, 50)
     first, second = two_sessions(lesson)
+    taught_names = {section.name for section in (*first, *second)}
+    at_home = [section for section in lesson.sections if section.name not in taught_names]
+    second_session = f"**The second session**\n\n{_clock(second)}"
+    if at_home:
+        second_session += f"\n\nAt home: {_names(at_home, without=())}."
     return "\n\n".join(
         [
             f"**{lesson.title}.** Question: {opening_question(lesson)}",
@@ -61,7 +67,7 @@ def plans_of(lesson: Lesson, minutes: int = 0) -> str:
             f"**90 minutes**\n\n{_clock(plan(lesson, 90))}",
             f"**Two times 90 minutes**\n\n{_clock(first)}",
             "Close the first session with the sentence: read it again.",
-            f"**The second session**\n\n{_clock(second)}",
+            second_session,
             f"**Answer, in the lesson's own words.** {answer(lesson)}",
         ]
     )
@@ -225,7 +231,10 @@ def plan(lesson: Lesson, minutes: float) -> tuple[Section, ...]:
 
 
 def two_sessions(lesson: Lesson) -> tuple[tuple[Section, ...], tuple[Section, ...]]:
-    """The whole page, cut between two sections where the sessions are most equally long."""
+    """The whole page, cut between two sections where the sessions are most equally long.
+
+    What goes deeper and does not fit into the second session is left out of it, the last first.
+    """
     timed = []
     for section in lesson.sections:
         if section.alone:
@@ -237,7 +246,10 @@ def two_sessions(lesson: Lesson) -> tuple[tuple[Section, ...], tuple[Section, ..
         return abs(expected_minutes(*sections[:cut]) - expected_minutes(*sections[cut:]))
 
     cut = min(range(1, len(sections)), key=unequal)
-    return sections[:cut], sections[cut:]
+    second = sections[cut:]
+    while expected_minutes(*second) > SESSION_MINUTES and second[-1].deeper:
+        second = second[:-1]
+    return sections[:cut], second
 
 
 TEXTS: dict[str, Callable[[], str]] = {

@@ -131,7 +131,7 @@ def _is_chows_rule(answer) -> bool:
 
 
 def _abstains_where_it_is_cheap(answer) -> bool:
-    """Whether no answer is never chosen at a cost of 100, and always at one of -100."""
+    """Whether it never abstains where that takes 100, and always where it brings 100."""
     expensive = torch.as_tensor(answer(_BATCH, _COST, 100.0))
     cheap = torch.as_tensor(answer(_BATCH, _COST, -100.0))
     return bool((expensive >= 0).all()) and bool((cheap == -1).all())

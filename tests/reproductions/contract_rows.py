@@ -493,7 +493,7 @@ def asking_record(trial, result, seen):
     metrics = {
         "accuracy": accuracies[-1],
         "mean_accuracy": accuracies.mean(),
-        "distinct": len(seen.trainings[-1].x.flatten(1).unique(dim=0)) / n_labels,
+        "distinct": len(seen.trainings[-1].x.flatten(1).unique(dim=0)) / n_labels,  # bits: copies
     }
     return metrics, {"accuracy": accuracies}
 

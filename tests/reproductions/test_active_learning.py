@@ -58,7 +58,7 @@ def test_copies_are_noisy_images_of_the_pool_with_their_labels(images):
     assert pool.image.bincount().tolist() == [4] * 40
     for image in range(40):
         rows = (pool.image == image).nonzero()[:, 0]
-        assert len(pool.y[rows].unique()) == 1
+        assert len(pool.y[rows].unique()) == 1  # bits: labels
         spread = (pool.x[rows] - pool.x[rows].mean(0)).abs().amax()
         assert 0 < spread < 0.06
         distance = (x - pool.x[rows].mean(0)).flatten(1).norm(dim=1)
@@ -111,7 +111,7 @@ def test_equal_scores_are_bought_in_random_order():
         ).argsort()
         for seed in (1, 2)
     ]
-    assert not torch.equal(*orders)
+    assert not torch.equal(*orders)  # bits: places
 
 
 @pytest.mark.parametrize(("shift", "holds"), [(2.0, 1), (0.05, 0), (-2.0, 0)])

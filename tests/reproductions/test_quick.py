@@ -60,7 +60,7 @@ def test_trials_of_a_scale_are_different_trials(name):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["run", "nothing"], "name must be one of ('cifar"),
+        (["run", "nothing"], "name must be one of ('active"),
         (["run", "co2_mc_dropout", "--scale", "huge"], "scale must be one of ('quick', 'paper')"),
         (["run", "co2_mc_dropout", "--jobs", "0"], "jobs must be >= 1, got 0"),
         (["report"], "there is no folder"),

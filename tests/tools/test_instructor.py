@@ -76,6 +76,23 @@ def test_two_sessions_are_equally_long():
     assert [len(session) for session in two_sessions(SmallLesson)] == [3, 3]
 
 
+class LongLesson:
+    """Its exercises and what goes deeper take 100 minutes."""
+
+    sections = (
+        Section("A question", (60, 60), "lecture", frozenset({"question"})),
+        Section("Exercises", (60, 60), "solo", part="exercises"),
+        Section("Going deeper: one", (20, 20), "lecture", part="deeper"),
+        Section("Going deeper: two", (20, 20), "lecture", part="deeper"),
+    )
+
+
+def test_what_goes_deeper_and_does_not_fit_into_two_sessions_is_left_out():
+    first, second = two_sessions(LongLesson)
+    assert [section.name for section in first] == ["A question"]
+    assert [section.name for section in second] == ["Exercises", "Going deeper: one"]
+
+
 def test_an_answer_outside_the_recap_is_the_cell_that_has_the_tag(lesson, lesson_path):
     taught = lesson()
     recap = next(cell for cell in taught.cells if cell.source == "## Recap")

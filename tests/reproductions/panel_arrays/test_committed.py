@@ -30,7 +30,8 @@ def test_arrays_have_the_layout_that_is_stored(name, monkeypatch):
     for key, values in trained.items():
         assert values.dtype == stored[key].dtype, key
         assert values.shape[1:] == stored[key].shape[1:], key
-        assert np.isfinite(values).all(), key
+        is_missing = np.isnan(stored[key]).any(axis=0)  # a start that is not there
+        assert np.isfinite(values[:, ~is_missing]).all(), key
 
 
 @pytest.mark.slow
