@@ -97,7 +97,7 @@ def trained(activation: type[nn.Module]) -> Network:
 
     It has the median coverage of fifteen.
     """
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(devices=[]):
         net = network(LESSON_RATE, activation)
     weights = torch.from_numpy(arrays.load("mc_dropout_co2")[activation.__name__])
     with torch.no_grad():

@@ -20,6 +20,7 @@ ON_THE_CPU = {  # but for those without a network, or of an identity that needs 
     "02": ("fit(", "five_fits(", "ascent."),  # two weights, in float64 on CUDA
     "03": ("fit(phi, x", "compare(end"),  # two numbers of a covariance, by L-BFGS
     "04": ("vi_path", "net(inputs)"),  # steps are compared to 1e-10; in float64 on CUDA
+    "05": ("gp_of(",),  # the few numbers of a covariance, by L-BFGS
     "06": ("repeated(draw, small",),  # one layer of 18 weights, whose gradient is known
     "11": ("smallest_kl", "fitted(", "vsd_cov", "lost("),  # linear models
     "12": ("penalty(torch.outer",),  # compared to 1e-9; in float64 on CUDA
