@@ -164,14 +164,13 @@ def run(trial: Trial) -> TrialResult:
     """Buy labels by one rule.
 
     Metrics: test ``accuracy`` in percent with all labels, ``mean_accuracy`` over the rounds, and
-    ``distinct``, the share of the labelled rows that show an image that no other one shows.
+    ``distinct``, how many different images the labelled rows show, for each of these rows.
     Arrays: ``accuracy`` with 20, 30, ... labels.
     """
     config = trial.config
     rule = RULES[config["rule"]]
     x, y, x_test, y_test = digits(config, lambda images: images)
-    of_pool = seeded(trial.seed)
-    pool = make_pool(x, y, config, of_pool)
+    pool = make_pool(x, y, config, seeded(trial.seed))
     generator = seeded(trial.seed)
     labelled = pool.start
     accuracies = []

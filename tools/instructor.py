@@ -53,8 +53,7 @@ def plans_of(lesson: Lesson, minutes: int = 0) -> str:
     shorter = plan(lesson, 35)
     longer = plan(lesson, 50)
     first, second = two_sessions(lesson)
-    taught_names = {section.name for section in (*first, *second)}
-    at_home = [section for section in lesson.sections if section.name not in taught_names]
+    at_home = lesson.sections[len(first) + len(second) :]
     second_session = f"**The second session**\n\n{_clock(second)}"
     if at_home:
         second_session += f"\n\nAt home: {_names(at_home, without=())}."

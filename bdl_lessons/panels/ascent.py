@@ -166,7 +166,9 @@ def ascend(posterior: str, gradient: str, n_samples: int) -> Path:
     mean = torch.tensor(START[0], dtype=torch.float64, requires_grad=True)
     raw = (math.log(START[1]) * torch.eye(2, dtype=torch.float64)).requires_grad_()
     optimizer = torch.optim.Adam([mean, raw], lr=LEARNING_RATE)
-    means, roots, gaps = [], [], []
+    means = []
+    roots = []
+    gaps = []
     for _ in STEPS:
         root = raw.tril(-1) + raw.diagonal().exp().diag()
         means.append(mean.detach().numpy().copy())
