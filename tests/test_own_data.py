@@ -324,12 +324,13 @@ def test_a_message_of_the_page_appears_and_its_remedy_works(row):
 @pytest.mark.parametrize(
     ("wrong", "remedy"),
     [
+        (LABELS.double(), Tensor.long),
         (LABELS.float(), Tensor.long),
         (LABELS.int(), Tensor.long),
         (LABELS[:, None], lambda y: y.squeeze(1)),
         (LABELS + 1, lambda y: y - 1),
     ],
-    ids=["float", "int32", "a column", "from 1"],
+    ids=["float64, as pandas has them", "float", "int32", "a column", "from 1"],
 )
 def test_labels_that_cross_entropy_cannot_take_are_refused_and_mended(wrong, remedy):
     with pytest.raises(ValueError, match=r"y must be labels .*y\.long.*y\.squeeze.*y - 1"):

@@ -128,6 +128,8 @@ def fit(
     if not trained:
         raise ValueError("model has nothing to train: no parameter of it requires a gradient")
     refuse_own_draws(model)
+    if nll is cross_entropy and y.dim() == 1 and y.is_floating_point():
+        raise _not_labels(y)
     check_data(x, y, "the model's parameters", trained[0])
     n_train = len(x)
     n_steps = validation.integer("n_steps", n_steps, 1)
@@ -152,14 +154,19 @@ def mean_of(nll: Callable[..., Tensor], *args: Tensor) -> Tensor:
     except (IndexError, RuntimeError) as error:
         if nll is not cross_entropy or isinstance(error, torch.OutOfMemoryError):
             raise
-        got = f"{args[1].dtype} of shape {tuple(args[1].shape)}"
-        remedy = "y.long() has the type, y.squeeze(1) the shape, y - 1 counts from 0"
-        wanted = "labels 0, 1, 2, … of int64 and shape (N,)"
-        raise ValueError(f"y must be {wanted}, got {got} in a minibatch: {remedy}") from error
+        raise _not_labels(args[1]) from error
     if not isinstance(mean, Tensor) or mean.dim():
         got = getattr(mean, "shape", mean)
         raise TypeError(f"nll must return a 0-dim mean, a tensor without item(), got {got}")
     return mean
+
+
+def _not_labels(y: Tensor) -> ValueError:
+    """The error for labels ``y`` of another type, shape or first number than PyTorch takes."""
+    wanted = "labels 0, 1, 2, … of int64 and shape (N,)"
+    got = f"{y.dtype} of shape {tuple(y.shape)}"
+    remedy = "y.long() has the type, y.squeeze(1) the shape, y - 1 counts from 0"
+    return ValueError(f"y must be {wanted}, got {got}: {remedy}")
 
 
 def check_data(x: Tensor, y: Tensor, other: str, parameter: Tensor) -> None:
