@@ -13,6 +13,7 @@ from tools.timing import on_stage
 pytestmark = pytest.mark.browser
 
 WIDTH, HEIGHT, TEXT = 1280, 720, 26  # pixels
+MARGIN = 30  # pixels at the right end
 SMALLEST_SCALE = 0.8  # text of figures has 10 points; a lecture hall cannot read it smaller
 
 READY = """async () => {
@@ -36,10 +37,18 @@ MEASURE = r"""async index => {
     const rest = slide.cloneNode(true);
     rest.querySelectorAll('aside, pre, code, .katex, .katex-error').forEach(part => part.remove());
     const text = slide.querySelector('.jp-MarkdownCell p, .jp-MarkdownCell li');
+    const filled = slide.querySelector('.jp-OutputArea img, .bdl-panel, .title');
+    const parts = [...slide.querySelectorAll('.grown :is(p, li, pre, table, .katex-display)')];
+    const boxes = parts.map(part => part.getBoundingClientRect()).filter(box => box.height);
+    const heading = slide.querySelector('h2')?.getBoundingClientRect().bottom ?? 0;
+    const formulas = [...slide.querySelectorAll('.katex-html .mord')];
     return {
         cells: cells.map(cell => cell.id.replace('cell-id=', '')),
         width: slide.scrollWidth,
         height: slide.scrollHeight,
+        above: filled ? 0 : Math.min(...boxes.map(box => box.top)) - heading,
+        below: filled ? 0 : innerHeight - Math.max(...boxes.map(box => box.bottom)),
+        formulas: Math.max(0, ...formulas.map(part => part.getBoundingClientRect().right)),
         text: text ? parseFloat(getComputedStyle(text).fontSize) : null,
         empty: !slide.innerText.trim() && !slide.querySelector('img'),
         scales: [...slide.querySelectorAll('img')].map(
@@ -59,6 +68,10 @@ def faults(slide):
     for side, fits in (("height", HEIGHT), ("width", WIDTH)):
         if slide[side] > fits:
             yield f"{name}: {side} {slide[side]} px, {fits} fit"
+    if slide["formulas"] > WIDTH - MARGIN:
+        yield f"{name}: a formula ends at {slide['formulas']} px, beyond the margin"
+    if slide["below"] > HEIGHT / 4 + slide["above"]:
+        yield f"{name}: {slide['below']} px are blank below the text, {slide['above']} px above it"
     if slide["text"] is not None and slide["text"] < TEXT:
         yield f"{name}: text of {slide['text']} px, less than {TEXT}"
     if slide["empty"]:
