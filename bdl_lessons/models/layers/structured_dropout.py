@@ -126,7 +126,11 @@ class StructuredDropout(UnitNoise):
         :math:`\\tfrac{Q}{2} \\sum_i \\log\\big((1 + \\tilde\\alpha_i) / \\alpha_i\\big)`, Q = 1 for
         ``"factor"``; :func:`~bdl_lessons.probability.empirical_bayes_kl` has more about it. Alpha
         tilde are the variances after the reflections, ``U.square() @ alpha``, the diagonal of
-        :meth:`noise_cov`; ``rotated_variance`` gives them without the matrix U.
+        :meth:`noise_cov`; ``rotated_variance`` gives them without the matrix U. For the other prior
+        ``loguniform_kl`` is the KL of one factor ``N(1, variance)``, lesson 07's, up to a constant;
+        the total correlation is what the factors lose by being dependent.
+
+        Q is how many weights share a factor: ``weights_of_a_row``.
         """
         log_alpha = single(self.log_alpha)  # sums in float32 at least
         noise_var = rotated_variance(log_alpha.exp(), self.householder_vectors())
