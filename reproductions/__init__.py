@@ -16,6 +16,7 @@ PLACES = {
     "image_classification_colour": "images.colour:EXPERIMENT",
     "lrt_speed": "local_reparameterization:SPEED",
     "mnist_dropout_curves": "mnist_dropout_curves:EXPERIMENT",
+    "referral": "referral:EXPERIMENT",
     "rotated_digit": "mc_dropout:DIGIT",
     "sparse_lenet": "sparse_lenet:EXPERIMENT",
     "time_per_step": "timing:STEPS",

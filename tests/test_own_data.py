@@ -121,7 +121,7 @@ def test_the_section_on_classes_needs_imports_and_preparation_alone():
 
 
 def test_the_search_pairs_splits_and_its_winner_is_behind_by_nothing(states):
-    for text in ("best_log_density, settings)", "minus_nll, settings)"):
+    for text in ("1, partial(gaussian_nll, tau=2.0)", "minus_nll, settings)"):
         end = after(states, text)
         table = end["by_split"]
         rows = end["compared"](table, end["settings"])
@@ -168,6 +168,7 @@ def test_a_temperature_mends_the_plain_network_and_the_rule_saves_costs(seed):
     assert end["usual"] < end["seldom"] < 0.06
     assert end["is_unlike"].all()
     assert end["answered"] > 0.4, "far away the rule alone would answer"
+    assert end["left"] == 0
 
 
 def splits(load, n_train, seeds):

@@ -18,6 +18,7 @@ from reproductions import (
     local_reparameterization,
     mc_dropout,
     mnist_dropout_curves,
+    referral,
     sparse_lenet,
 )
 from reproductions.datasets import splits
@@ -498,7 +499,55 @@ def asking_record(trial, result, seen):
     return metrics, {"accuracy": accuracies}
 
 
+# ----------------------------------------------------------- answers that are left after referral
+def referral_trial(kind):
+    small = {
+        "n_train": 60,
+        "n_test": 40,
+        "angles": [0],
+        "n_samples": 3,
+        "n_steps": 4,
+        "batch_size": 20,
+    }
+    return Trial({**referral._PAPER, **small, "kind": kind}, seed=0)
+
+
+def referral_plan(trial, result):
+    n_networks = 5 if trial.config["kind"] == "five networks" else 1
+    rates = [trial.config["learning_rate"]] * trial.config["n_steps"]
+    return [Plan(PER_EXAMPLE, trial.config["kl_weight"], rates)] * n_networks
+
+
+def referral_record(trial, result, seen):
+    """The answers of dropout are those of its mean weights, then those of its masks."""
+    kind = trial.config["kind"]
+    outputs = [logits.double().reshape(-1, *logits.shape[-2:]) for logits in seen.outputs]
+    if kind == "dropout":
+        answers = dict(zip(referral.ANSWERS[kind], outputs, strict=True))
+    else:
+        answers = {kind: torch.cat(outputs)}
+    labels = labels_of_test(trial)
+    metrics = {}
+    arrays = {}
+    for name, logits in answers.items():
+        probs = logits.softmax(-1).mean(0)
+        largest, answer = probs.max(-1)
+        is_right = (answer == labels).double()
+        metrics[f"{name}, 0°"] = 100 * is_right.mean()
+        limits = largest.quantile(torch.tensor(referral.SHARES, dtype=torch.float64))
+        kept = [100 * is_right[largest >= limit].mean() for limit in limits]
+        arrays[f"{name}, largest probability, 0°"] = torch.stack(kept)
+    return metrics, arrays
+
+
 ROWS = [
+    Row(
+        "referral",
+        trials={kind: referral_trial(kind) for kind in referral.KINDS},
+        loaders=image_loader(1, 28, 28),
+        plan=referral_plan,
+        recorded=referral_record,
+    ),
     Row(
         "active_learning",
         trials={
