@@ -16,7 +16,7 @@ from nbformat import NotebookNode
 
 from bdl_lessons.course.symbols import SYMBOLS
 from bdl_lessons.exercises import __all__ as FOR_READERS
-from tools import form, metadata, render, selftest, timing
+from tools import form, metadata, references, render, selftest, timing
 from tools.instructor import GENERATED, ROLES
 from tools.metadata import sections_of
 from tools.notebook import code_of, tags_of, text
@@ -34,6 +34,7 @@ TAGS = {
     "open-question",
     "panel",
     "question",
+    "references",
     "self-test",
     "task",
 }
@@ -61,7 +62,7 @@ def problems(notebook: NotebookNode, path: Path) -> list[str]:
     """Everything that is wrong with the notebook, in the order of the guards."""
     guards = [generated_text, outputs, marks, times, size, links, code_cells, terms, symbols]
     if not metadata.Lesson(path).is_index:
-        guards += [numbers, minutes, helpers, self_test]
+        guards += [numbers, minutes, helpers, self_test, citations]
         guards += FORM
     if path.name[:2] not in {"00", "90"}:
         guards.append(skeleton)
@@ -239,6 +240,19 @@ def links(notebook: NotebookNode, path: Path) -> Iterator[str]:
         for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", cell.source):
             if "://" not in target and not (path.parent / target).exists():
                 yield f"{cell.id}: the link to {target} leads nowhere"
+
+
+def citations(notebook: NotebookNode, path: Path) -> Iterator[str]:
+    """A paper is cited with a link to it, and every such link is one of the bibliography."""
+    if not any("references" in tags_of(cell) for cell in notebook.cells):
+        return
+    record = metadata.Lesson(path).record
+    for cell in _written(notebook):
+        for words, entry in references.cited_without_link(cell.source, record):
+            _, target = entry.links[0]
+            yield f"{cell.id}: {words!r} is cited without a link; it is at {target}"
+        for target in references.foreign_links(cell.source):
+            yield f"{cell.id}: {target} is no address of docs/references.toml: add its entry"
 
 
 def helpers(notebook: NotebookNode, path: Path) -> Iterator[str]:
