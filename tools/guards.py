@@ -16,7 +16,7 @@ from nbformat import NotebookNode
 
 from bdl_lessons.course.symbols import SYMBOLS
 from bdl_lessons.exercises import __all__ as FOR_READERS
-from tools import form, metadata, render, selftest, timing
+from tools import form, metadata, references, render, selftest, timing
 from tools.instructor import GENERATED, ROLES
 from tools.metadata import sections_of
 from tools.notebook import code_of, tags_of, text
@@ -34,6 +34,7 @@ TAGS = {
     "open-question",
     "panel",
     "question",
+    "references",
     "self-test",
     "task",
 }
@@ -54,14 +55,30 @@ GREEK = re.compile(
     "(?:var)?(?:alpha|beta|gamma|delta|epsilon|zeta|eta|theta|kappa|lambda|mu|nu|xi|rho|sigma|tau"
     "|phi|chi|psi|omega)|ell|Gamma|Delta|Theta|Lambda|Xi|Pi|Sigma|Phi|Psi|Omega"
 )
+LINK_OR_CODE = re.compile(r"(\[[^\]]*\]\([^)]*\))|```.*?```|`[^`]*`", re.S)
+MENTION = re.compile(r"\b[Ll]essons?\s(?:§|\d\d)(?:(?:,|,? and|,? or| to)\s(?:§|\d\d\b(?!\.)))*")
+LABELLED = re.compile(r"\[(?:[Ll]essons? )?(\d\d)\b[^\]]*\]\((\d\d)_")
+NOT_LINKED_YET = {"00", "01", "04", "06", "08"}
+"""Lessons in which mentions of other lessons may be plain words still."""
 PRIVATE_PATH = re.compile(r"/(?:home|root|Users|tmp)/|[A-Z]:\\\\Users")
 
 
 def problems(notebook: NotebookNode, path: Path) -> list[str]:
     """Everything that is wrong with the notebook, in the order of the guards."""
-    guards = [generated_text, outputs, marks, times, size, links, code_cells, terms, symbols]
+    guards = [
+        generated_text,
+        outputs,
+        marks,
+        times,
+        size,
+        links,
+        mentions,
+        code_cells,
+        terms,
+        symbols,
+    ]
     if not metadata.Lesson(path).is_index:
-        guards += [numbers, minutes, helpers, self_test]
+        guards += [numbers, minutes, helpers, self_test, citations]
         guards += FORM
     if path.name[:2] not in {"00", "90"}:
         guards.append(skeleton)
@@ -239,6 +256,46 @@ def links(notebook: NotebookNode, path: Path) -> Iterator[str]:
         for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", cell.source):
             if "://" not in target and not (path.parent / target).exists():
                 yield f"{cell.id}: the link to {target} leads nowhere"
+
+
+def mentions(notebook: NotebookNode, path: Path) -> Iterator[str]:
+    """Every mention of another lesson is a link, and leads to the lesson that it names."""
+    number = path.name[:2]
+    for cell in _written(notebook):
+        for label, target in LABELLED.findall(cell.source):
+            if label != target:
+                yield f"{cell.id}: a link says lesson {label} and leads to {target}"
+        if number in NOT_LINKED_YET:
+            continue
+        for other in plain_mentions(cell.source):
+            if other != number:
+                yield f"{cell.id}: lesson {other} is named without a link to its notebook"
+
+
+def plain_mentions(markdown: str) -> list[str]:
+    """The numbers of lessons that a text names without a link, in code and formulas not counted.
+
+    >>> plain_mentions("As in lessons 07 and [08](08_sparse.ipynb), and in `lesson 05`.")
+    ['07']
+    """
+    prose = LINK_OR_CODE.sub(lambda match: "§" if match[1] else "", markdown)
+    numbers = []
+    for mention in MENTION.findall(prose):
+        numbers += re.findall(r"\d\d", mention)
+    return numbers
+
+
+def citations(notebook: NotebookNode, path: Path) -> Iterator[str]:
+    """A paper is cited with a link to it, and every such link is one of the bibliography."""
+    if not any("references" in tags_of(cell) for cell in notebook.cells):
+        return
+    record = metadata.Lesson(path).record
+    for cell in _written(notebook):
+        for words, entry in references.cited_without_link(cell.source, record):
+            _, target = entry.links[0]
+            yield f"{cell.id}: {words!r} is cited without a link; it is at {target}"
+        for target in references.foreign_links(cell.source):
+            yield f"{cell.id}: {target} is no address of docs/references.toml: add its entry"
 
 
 def helpers(notebook: NotebookNode, path: Path) -> Iterator[str]:

@@ -12,7 +12,7 @@ from bdl_lessons.core.files import ROOT
 from bdl_lessons.datasets.records import RESULTS_FOLDER
 from bdl_lessons.panels import dropout_rate
 from reproductions import markdown
-from tools import address, metadata
+from tools import address, metadata, references
 from tools.notebook import write
 
 README = ROOT / "README.md"
@@ -84,6 +84,7 @@ TABLES: dict[Path, dict[str, Callable[[], str]]] = {
     },
     ROOT / "CITATION.cff": {"course": address.citation},
     ROOT / "docs" / "house.md": {"subpackages": subpackages},
+    ROOT / "docs" / "references.md": {"references": lambda: references.page("../notebooks/")},
     ROOT / "docs" / "reproductions.md": {"gpu": gpu_summary},
 }
 """The pages, and what stands in them between ``<!-- name -->`` and ``<!-- end -->``."""

@@ -1,9 +1,9 @@
 """The cells of a notebook that are rendered: from the lesson's record, or from all lessons.
 
 The record stands in ``notebooks/lessons``: ``bdl_lessons.course.lesson_record`` has its fields. Of
-a lesson the first cell and the cells tagged ``question``, ``self-test`` and ``open-question`` are
-rendered; of the instructor's index those that ``tools.instructor`` names. ``rebuild`` and
-``render`` write them, and a guard compares.
+a lesson the first cell and the cells tagged ``question``, ``self-test``, ``open-question`` and
+``references`` are rendered; of the instructor's index those that ``tools.instructor`` names.
+``rebuild`` and ``render`` write them, and a guard compares.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from nbformat import NotebookNode
 
 from bdl_lessons.course.lesson_record import LETTERS, LessonRecord, Need, lesson_records
-from tools import address, instructor, metadata, notebook, selftest, timing
+from tools import address, instructor, metadata, notebook, references, selftest, timing
 from tools.timing import RATES
 
 
@@ -26,7 +26,12 @@ def generated(lesson_notebook: NotebookNode, path: Path) -> Iterator[tuple[Noteb
         return
     record = lesson.record
     yield lesson_notebook.cells[0], title(record, lesson_notebook)
-    texts = {"question": question, "self-test": self_test, "open-question": open_question}
+    texts = {
+        "question": question,
+        "self-test": self_test,
+        "open-question": open_question,
+        "references": references.cell,
+    }
     for cell in lesson_notebook.cells:
         for tag in notebook.tags_of(cell) & texts.keys():
             yield cell, texts[tag](record)

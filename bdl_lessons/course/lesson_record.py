@@ -81,6 +81,19 @@ class OpenQuestion:
 
 
 @dataclass(frozen=True)
+class Reference:
+    """A paper on which a lesson builds.
+
+    Attributes:
+        cite: its key in the bibliography of the course, e.g. ``"gal-2016"``.
+        takes: what is taken from it, without a full stop at the end; may be empty.
+    """
+
+    cite: str
+    takes: str = ""
+
+
+@dataclass(frozen=True)
 class MapBox:
     """The box of a lesson on the map of the course.
 
@@ -110,6 +123,8 @@ class LessonRecord:
         runs_in: how long it runs; may be empty.
         exercise_minutes: the minutes of each exercise; empty where none are stated.
         map: its box on the map; None for a lesson that is not on it.
+        references: the papers that it builds on, in the order of their list.
+        after_references: a paragraph below that list; may be empty.
         open_question: its last task; None if it has none.
         self_test: its questions.
     """
@@ -124,6 +139,8 @@ class LessonRecord:
     runs_in: str = ""
     exercise_minutes: tuple[int, ...] = ()
     map: MapBox | None = None
+    references: tuple[Reference, ...] = ()
+    after_references: str = ""
     open_question: OpenQuestion | None = None
     self_test: tuple[Question, ...] = field(default=())
 
@@ -173,6 +190,7 @@ def _record(stem: str, values: dict[str, Any]) -> LessonRecord:
         needs=tuple(Need(**need) for need in values.pop("needs", [])),
         exercise_minutes=tuple(values.pop("exercise_minutes", [])),
         map=_box(**box) if box else None,
+        references=tuple(Reference(**reference) for reference in values.pop("references", [])),
         open_question=OpenQuestion(**open_question) if open_question else None,
         self_test=tuple(_question(**question) for question in values.pop("self_test", [])),
         **values,

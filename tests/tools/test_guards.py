@@ -1,8 +1,12 @@
 """Each guard is shown a lesson with exactly one fault, and must name it."""
 
+import re
+from pathlib import Path
+
 import nbformat
 import pytest
 
+from tools import guards, notebook
 from tools.guards import problems
 
 new = nbformat.v4
@@ -210,3 +214,37 @@ def test_numbers_that_check_and_results_show_are_known(lesson, lesson_path):
     print_numbers = with_output("stream", name="stdout", text=known)
     print_numbers(notebook)
     assert problems(notebook, lesson_path) == []
+
+
+def mentions(text):
+    lesson = new.new_notebook(cells=[new.new_markdown_cell(text, id="02-01")])
+    return list(guards.mentions(lesson, Path("02_a_claim.ipynb")))
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("Lesson 05 shows it.", ["05"]),
+        ("as in lessons 07 and 11", ["07", "11"]),
+        ("lessons [07](07_a.ipynb), 08 and [11](11_b.ipynb)", ["08"]),
+        ("lessons 07 to 13, and lesson 02's own", ["07", "13"]),
+        ("the end of\nlesson 10's proof", ["10"]),
+        ("[lesson 05](05_a.ipynb), exercise 05.1, `tools plan lesson 05`", []),
+        ("this is lesson 02; 05 of 20 are right", []),
+    ],
+)
+def test_a_lesson_that_is_named_without_a_link_is_found(text, numbers):
+    named = [re.search(r"lesson (\d\d)", problem)[1] for problem in mentions(text)]
+    assert named == numbers
+
+
+def test_a_link_that_names_another_lesson_is_found():
+    (problem,) = mentions("[Lesson 05](06_b.ipynb) and [06](06_b.ipynb)")
+    assert "says lesson 05 and leads to 06" in problem
+
+
+def test_lessons_that_are_excused_still_have_plain_mentions():
+    for path in notebook.paths(sorted(guards.NOT_LINKED_YET)):
+        written = [cell.source for cell in guards._written(notebook.read(path))]
+        plain = {number for source in written for number in guards.plain_mentions(source)}
+        assert plain - {path.name[:2]}, f"take {path.name[:2]} out of NOT_LINKED_YET"

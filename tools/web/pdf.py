@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 WHOLE_COURSE = "course.pdf"
 _PRINT = Path(__file__).with_name("static") / "print.js"
+_APPENDICES = {"results/index.html": "Results", "references.html": "References"}
 _MARGIN = {"top": "15mm", "bottom": "18mm", "left": "14mm", "right": "14mm"}
 _FOOTER = (
     '<div style="width: 100%; margin: 0 14mm; display: flex; justify-content: space-between; '
@@ -92,7 +93,10 @@ def write(site: Path, folder: Path, numbers: list[str] | None = None) -> Iterato
 
 
 def _pages(site: Path, numbers: list[str] | None) -> dict[Path, str]:
-    """The pages to print with their titles, in order; ValueError for a lesson that is not there."""
+    """The pages to print with their titles, in order; ValueError for a lesson that is not there.
+
+    Pages beside the lessons are printed with the whole course alone.
+    """
     pages = {}
     for lesson in metadata.lessons():
         if numbers is not None and lesson.number not in numbers:
@@ -102,9 +106,10 @@ def _pages(site: Path, numbers: list[str] | None) -> dict[Path, str]:
             pages[page] = f"{lesson.number} · {lesson.title}"
         elif numbers is not None:
             raise ValueError(f"{site} has no lesson {lesson.number}: make site writes it")
-    results = site / "results" / "index.html"
-    if numbers is None and results.exists():
-        pages[results] = "Results"
+    if numbers is None:
+        for name, title in _APPENDICES.items():
+            if (site / name).exists():
+                pages[site / name] = title
     if not pages:
         raise ValueError(f"{site} has no lessons to print: run `make site` first")
     return pages
@@ -166,7 +171,7 @@ def _print_cover(page: Page, site: Path, printed: Iterable[Printed], to: Path) -
     """The title page of the whole course, with links to its parts."""
     lines = []
     for each in printed:
-        target = (site / "lessons" / f"{each.stem}.html").resolve().as_uri()
+        target = (site / f"{each.stem}.html").resolve().as_uri()
         lines.append(f'<li><a href="{target}">{escape(each.title)}</a></li>')
     page.set_content(
         '<html lang="en"><style>body { font: 11pt sans-serif; margin: 30mm 8mm } '

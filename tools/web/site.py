@@ -16,7 +16,7 @@ from bdl_lessons.core.files import DATA, ROOT
 from bdl_lessons.course import route_table
 from bdl_lessons.course.lesson_map import map_rows
 from bdl_lessons.course.lesson_record import LessonRecord, lesson_records
-from tools import address, metadata, notebook, slides
+from tools import address, metadata, notebook, references, slides
 from tools.web import page, pictures, store
 
 _STATIC = Path(__file__).with_name("static")
@@ -89,8 +89,18 @@ def _prepare(source: Path, lessons: list[Path]) -> None:
     for name in subpackages:
         pictures.write_if_changed(source / "package" / f"{name}.rst", _subpackage(name).encode())
     pictures.write_if_changed(source / "index.md", front_page(lessons, subpackages).encode())
+    for name, text in _rendered_pages().items():
+        page_text = _with_links_of_site(text, names)
+        pictures.write_if_changed(source / f"{name}.md", page_text.encode())
     # 1.6 MB; a font has the icons too
     pictures.write_if_changed(source / "_static" / "scripts" / "fontawesome.js", b"")
+
+
+def _rendered_pages() -> dict[str, str]:
+    """Pages that follow from the course, by their names: to look things up in."""
+    return {
+        "references": f"# References\n\n{references.page(link='lessons/')}\n",
+    }
 
 
 def _copies() -> dict[str, Path]:
@@ -130,7 +140,9 @@ def front_page(lessons: list[Path], subpackages: list[str]) -> str:
     parts = {
         "PANEL": page.figure(panel, picture=f"{files}.png", source=f"{files}.js"),
         "MAP": _map([metadata.Lesson(path) for path in lessons]),
-        "ROUTES": _routes({path.name for path in lessons}),
+        "ROUTES": _with_links_of_site(
+            route_table(link="lessons/"), {path.name for path in lessons}
+        ),
         "COMMANDS": _commands(),
         "GET": _get(),
         "MINUTES": str(minutes_of_first),
@@ -157,13 +169,13 @@ def footer() -> str:
     )
 
 
-def _routes(names: set[str]) -> str:
-    """The table of routes, with links to the lessons that the site has."""
+def _with_links_of_site(text: str, names: set[str]) -> str:
+    """The text with links to those lessons that the site has; to others there are words alone."""
 
-    def link_or_number(match: re.Match[str]) -> str:
+    def link_or_words(match: re.Match[str]) -> str:
         return match[0] if match[2] in names else match[1]
 
-    return re.sub(r"\[(\d\d)\]\(lessons/(.*?)\)", link_or_number, route_table(link="lessons/"))
+    return re.sub(r"\[([^\]]*)\]\(lessons/([^)#]*)[^)]*\)", link_or_words, text)
 
 
 def _map(lessons: list[metadata.Lesson]) -> str:

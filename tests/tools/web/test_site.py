@@ -107,3 +107,12 @@ def test_routes_link_the_lessons_that_the_site_has():
     (theory,) = re.findall(r"^\| \*\*theory half.*$", text, re.M)
     assert "[02](lessons/02_evidence_lower_bound.ipynb) · 03 · [04](lessons/04_" in theory
     assert re.search(r"\d h of lectures|\d min of lectures", theory)
+
+
+def test_pages_to_look_things_up_link_the_lessons_that_the_site_has(sources):
+    site.build(sources.parent / "site", ["02", "05"], sources)
+    page = (sources / "references.md").read_text()
+    (line,) = [line for line in page.splitlines() if "*Auto-encoding variational Bayes*" in line]
+    assert line.endswith("Lessons [02](lessons/02_evidence_lower_bound.ipynb), 06.")
+    for name in site._rendered_pages():
+        assert f'href="{name}.html"' in (sources / "index.md").read_text()
