@@ -137,7 +137,48 @@ LEGENDS = {
 """For each legend: its texts, and the hue and dash that it shows for them."""
 
 
-@pytest.mark.parametrize("module", LEGENDS, ids=lambda module: module.__name__.split(".")[-1])
+def name_of(module):
+    return module.__name__.split(".")[-1]
+
+
+def face_hue(collection):
+    """The hue of the first thing that a collection fills."""
+    first_colour = collection.get_facecolor()[0]
+    return hue(first_colour[:3])
+
+
+def line_of(axes, hue_name):
+    """The only line of a hue."""
+    (line,) = [line for line in axes.lines if hue(line.get_color()) == hue_name]
+    return line
+
+
+def moving_line(axes):
+    """The only line that an update moves."""
+    (line,) = [line for line in axes.lines if line.get_animated()]
+    return line
+
+
+def height_at(line, x):
+    """Where a line passes at x, between its points."""
+    return np.interp(x, line.get_xdata(), line.get_ydata())
+
+
+def heights_of(collection):
+    """The y values of each of its curves, ``(n_curves, n_points)``."""
+    return np.array([curve[:, 1] for curve in collection.get_segments()])
+
+
+def covariance_of_ellipse(line, mean):
+    """That of a Gaussian whose ellipse of two standard deviations is drawn.
+
+    On such an ellipse the points have the mean square 4 / 2 in each standardised direction.
+    """
+    outline = line.get_xydata()[:-1] - mean  # the last point is the first again
+    return outline.T @ outline / len(outline) / 2
+
+
+@pytest.mark.parametrize("module", LEGENDS, ids=name_of)
 def test_legends_show_these_looks(module):
     figure, _ = draw(module)
     assert legends(figure) == LEGENDS[module]
@@ -147,27 +188,35 @@ def test_legends_show_these_looks(module):
     ("network", "n_masks"), [("tanh, noise on the units", 8), ("ReLU, noise on the input", 2)]
 )
 def test_convex_variance(network, n_masks):
-    figure, (_, _, _, height) = draw(convex_variance, weight=0.0, network=network, distance=0.75)
+    """All masks are equally probable, so the variance is the plain one of their functions."""
+    figure, numbers = draw(convex_variance, weight=0.0, network=network, distance=0.75)
+    stated_height = numbers[3]
     left, right = figure.axes
     (outputs,) = left.collections
-    functions = np.array([curve[:, 1] for curve in outputs.get_segments()])
+    functions = heights_of(outputs)
     assert len(functions) == n_masks
 
-    x, variance = the(right, "variance").get_data()
-    np.testing.assert_allclose(variance, functions.var(axis=0), atol=1e-9)  # equal probabilities
-    units = [curve[:, 1] for curve in the(right, "of one unit").get_segments()]
-    if n_masks == 8:
-        np.testing.assert_allclose(sum(units), variance, atol=1e-9)
+    variance_line = the(right, "variance")
+    variance = variance_line.get_ydata()
+    np.testing.assert_allclose(variance, functions.var(axis=0), atol=1e-9)
+
+    variance_of_units = heights_of(the(right, "of one unit"))
+    if network.endswith("on the units"):
+        np.testing.assert_allclose(variance_of_units.sum(axis=0), variance, atol=1e-9)
     else:
-        assert units == []
-    ends, chord = the(right, "straight line").get_data()
-    assert list(ends) == [1, 3]
-    assert chord == pytest.approx(np.interp(ends, x, variance))
+        assert len(variance_of_units) == 0
+
+    chord = the(right, "straight line")
+    clusters = chord.get_xdata()
+    assert list(clusters) == [1, 3]
+    assert chord.get_ydata() == pytest.approx(height_at(variance_line, clusters))
+
     places, low, high = band(the(right, "hill above it"))
     assert (places[0], places[-1]) == pytest.approx((1, 3))
-    np.testing.assert_allclose(low, np.interp(places, ends, chord), atol=1e-9)
-    np.testing.assert_allclose(high, np.maximum(low, np.interp(places, x, variance)), atol=1e-9)
-    assert (high - low).max() == pytest.approx(height, abs=6e-3)
+    np.testing.assert_allclose(low, height_at(chord, places), atol=1e-9)
+    variance_there = height_at(variance_line, places)
+    np.testing.assert_allclose(high, np.maximum(low, variance_there), atol=1e-9)
+    assert (high - low).max() == pytest.approx(stated_height, abs=6e-3)
 
 
 def test_dropout_prior():
@@ -180,13 +229,13 @@ def test_dropout_prior():
     left, middle, right = figure.axes
 
     decays, inverted = the(left, "nn.Dropout").get_data()
-    _, classic = the(left, "masks 0, 1").get_data()
-    assert np.interp(math.log(1e-4), np.log(decays), np.log(inverted)) == pytest.approx(
-        math.log(noise), abs=0.01
-    )
-    assert inverted[-1] / inverted[0] == pytest.approx((decays[-1] / decays[0]) ** 0.5)
+    log_noise = np.interp(math.log(1e-4), np.log(decays), np.log(inverted))
+    assert log_noise == pytest.approx(math.log(noise), abs=0.01)
+    growth_of_decay = decays[-1] / decays[0]
+    assert inverted[-1] / inverted[0] == pytest.approx(growth_of_decay**0.5)
+    classic = the(left, "masks 0, 1").get_ydata()
     np.testing.assert_allclose(classic, inverted / keep)  # their weights are smaller by keep
-    (star,) = [one for one in left.collections if hue(one.get_facecolor()[0][:3]) == "orange"]
+    (star,) = [dots for dots in left.collections if face_hue(dots) == "orange"]
     assert star.get_offsets().tolist() == [[1e-4, pytest.approx(noise, rel=0.01)]]
 
     w, density = the(middle, "q(w)").get_data()
@@ -201,13 +250,15 @@ def test_dropout_prior():
         ratio = (length_scale * std) ** 2
         return (ratio - 1 - math.log(ratio)) / 2
 
-    thetas, exact = the(right, "this σ").get_data()
-    assert np.interp(0, thetas, exact) == pytest.approx(kl_of_one_gaussian(sigma))
-    assert np.interp(1, thetas, exact) == pytest.approx(kl, abs=0.02)
-    at_zero = [np.interp(0, *ghost.get_data()) for ghost in named(right, "1 … 0.001")]
-    assert at_zero == pytest.approx([kl_of_one_gaussian(std) for std in (1, 0.1, 0.01, 0.001)])
-    x, y = the(right, "slope").get_data()
-    assert np.interp(1, x, y) == pytest.approx(kl, abs=0.006)
+    exact = the(right, "this σ")
+    assert height_at(exact, 0) == pytest.approx(kl_of_one_gaussian(sigma))
+    assert height_at(exact, 1) == pytest.approx(kl, abs=0.02)
+    at_zero = [height_at(ghost, 0) for ghost in named(right, "1 … 0.001")]
+    expected_at_zero = [kl_of_one_gaussian(std) for std in (1, 0.1, 0.01, 0.001)]
+    assert at_zero == pytest.approx(expected_at_zero)
+    tangent = the(right, "slope")
+    assert height_at(tangent, 1) == pytest.approx(kl, abs=0.006)
+    x, y = tangent.get_data()
     assert (y[-1] - y[0]) / (x[-1] - x[0]) == pytest.approx(slope, abs=6e-4)
 
 
@@ -217,11 +268,12 @@ def test_dropout_rate(trained):
         dropout_rate, p_drop=0.3, point="far away", trained=trained
     )
     network, histogram, plane = figure.axes
-    _, units, _ = network.collections
+    connections, units, _ = network.collections
     is_filled = [to_hex(colour) == BLUE.lower() for colour in units.get_facecolor()]
     assert sum(is_filled) == n_kept
-    thick = np.array(network.collections[0].get_linewidths()) > 1
-    assert thick.reshape(-1, 3).all(axis=1).tolist() == is_filled
+    is_thick = np.array(connections.get_linewidths()) > 1
+    connections_of_unit = is_thick.reshape(-1, 3)
+    assert connections_of_unit.all(axis=1).tolist() == is_filled
 
     assert abs(mean - scaled) > 0.01
     assert the(histogram, "exact mean").get_xdata() == pytest.approx([mean, mean], abs=6e-4)
@@ -229,14 +281,17 @@ def test_dropout_rate(trained):
     (bars,) = histogram.patches
     heights, edges, _ = bars.get_data()
     middles = (edges[1:] + edges[:-1]) / 2
+    half_a_bin = 0.013
     assert heights.sum() == pytest.approx(1)
-    assert heights @ middles == pytest.approx(mean, abs=0.013)  # half a bin
-    assert np.sqrt(heights @ (middles - mean) ** 2) == pytest.approx(std, abs=0.013)
+    assert heights @ middles == pytest.approx(mean, abs=half_a_bin)
+    variance = heights @ (middles - mean) ** 2
+    assert np.sqrt(variance) == pytest.approx(std, abs=half_a_bin)
 
     star = plane.collections[-1]
-    assert star.get_offsets().tolist() == [list(dropout_rate.POINTS["far away"])]
+    (point,) = star.get_offsets().tolist()
+    assert point == list(dropout_rate.POINTS["far away"])
     (image,) = plane.images
-    x, y = star.get_offsets()[0]
+    x, y = point
     left, right, bottom, top = image.get_extent()
     n_rows, n_columns = image.get_array().shape
     column = round((x - left) / (right - left) * (n_columns - 1))
@@ -252,30 +307,36 @@ def test_evidence_bar():
     plane, steps = figure.axes
     x_of = by_tick(steps)
     prior_bar, gap_bar = steps.patches
+    prior_label = steps.get_xticklabels()[0]
+    gap_label = steps.get_xticklabels()[1]
     assert centre(prior_bar) == pytest.approx(x_of["minus KL(q‖prior)"])
-    assert hue(prior_bar.get_facecolor()[:3]) == hue(steps.get_xticklabels()[0].get_color())
+    assert hue(prior_bar.get_facecolor()[:3]) == hue(prior_label.get_color())
     assert centre(gap_bar) == pytest.approx(x_of["plus KL(q‖posterior)"])
-    assert hue(gap_bar.get_facecolor()[:3]) == hue(steps.get_xticklabels()[1].get_color())
+    assert hue(gap_bar.get_facecolor()[:3]) == hue(gap_label.get_color())
 
     target = evidence_bar.line_target()
-    data_term, kl_prior = target.bound(*target.place(shift, 0.8, 0.3))
+    q_mean, q_cov = target.place(shift, 0.8, 0.3)
+    data_term, kl_prior = target.bound(q_mean, q_cov)
     top = data_term - target.log_evidence
     assert span(gap_bar) == pytest.approx((-gap, 0), abs=6e-4)
     assert span(prior_bar) == pytest.approx((-gap, top), abs=6e-4)
     assert prior_bar.get_height() == pytest.approx(kl_prior)
     assert elbo == pytest.approx(data_term - kl_prior, abs=6e-4)
-    (elbo_line,) = [line for line in steps.lines if line.get_animated()]
+    elbo_line = moving_line(steps)
     assert elbo_line.get_ydata() == pytest.approx([-gap, -gap], abs=6e-4)
     heights = {text.get_text(): text.get_position()[1] for text in steps.texts}
     assert heights["ELBO"] == pytest.approx(-gap - 0.15, abs=6e-4)
     assert heights["expected log-likelihood"] == pytest.approx(top + 0.15)
     assert heights["log evidence"] == pytest.approx(0.12)
 
-    for curve in [line for line in named(plane, "q") if line.get_linestyle() == "-"]:
-        assert curve.get_xydata()[:-1].mean(axis=0) == pytest.approx(shift, abs=1e-9)
+    ellipses = [line for line in named(plane, "q") if line.get_linestyle() == "-"]
+    for ellipse in ellipses:
+        outline = ellipse.get_xydata()[:-1]  # the last point is the first again
+        assert outline.mean(axis=0) == pytest.approx(shift, abs=1e-9)
     (posterior,) = named(plane, "posterior")
-    for line in posterior.get_segments():
-        assert (line.min(axis=0) + line.max(axis=0)) / 2 == pytest.approx([0, 0], abs=0.01)
+    for contour in posterior.get_segments():
+        middle = (contour.min(axis=0) + contour.max(axis=0)) / 2
+        assert middle == pytest.approx([0, 0], abs=0.01)
 
 
 def test_false_alarms():
@@ -288,48 +349,54 @@ def test_false_alarms():
     variance_of_mean = correlation + (1 - correlation) / n_splits
     unit_of_naive = (variance_of_mean * n_splits / (1 - correlation)) ** 0.5
     unit_of_corrected = (variance_of_mean / (1 - correlation) / (1 / n_splits + 1 / 9)) ** 0.5
-    for name, unit, share in (
+    for name, unit, stated_percent in (
         ("by std/√M", unit_of_naive, numbers[0]),
         ("by (2)", unit_of_corrected, numbers[1]),
     ):
-        t, density = the(left, name).get_data()
-        expected = student.pdf(t / unit, n_splits - 1) / unit
-        np.testing.assert_allclose(density, expected, rtol=0.02, atol=1e-4)
-        beyond = 2 * student.sf(2 / unit, n_splits - 1)
-        assert share == pytest.approx(100 * beyond, abs=0.6)
-        colour = hue(the(left, name).get_color())
-        fills = [one for one in left.collections if hue(one.get_facecolor()[0][:3]) == colour]
-        ends = []
-        for fill in fills:
-            x, _, high = band(fill)
-            ends.append(min(abs(x)))
-            at = student.pdf(x / unit, n_splits - 1) / unit
-            np.testing.assert_allclose(high, at, rtol=0.02, atol=1e-4)
-        assert ends == pytest.approx([2, 2])
-    assert [line.get_xdata()[0] for line in named(left, "two errors")] == [-2, 2]
+        distribution = student(df=n_splits - 1, scale=unit)
+        line = the(left, name)
+        t, density = line.get_data()
+        np.testing.assert_allclose(density, distribution.pdf(t), rtol=0.02, atol=1e-4)
+        beyond_two_errors = 2 * distribution.sf(2)
+        assert stated_percent == pytest.approx(100 * beyond_two_errors, abs=0.6)
+
+        colour = hue(line.get_color())
+        tails = [area for area in left.collections if face_hue(area) == colour]
+        inner_ends = []
+        for tail in tails:
+            t, _, high = band(tail)
+            inner_ends.append(min(abs(t)))
+            np.testing.assert_allclose(high, distribution.pdf(t), rtol=0.02, atol=1e-4)
+        assert inner_ends == pytest.approx([2, 2])
+
+    two_errors = [line.get_xdata()[0] for line in named(left, "two errors")]
+    assert two_errors == [-2, 2]
     needed = student.ppf(1 - 0.025 / 4, n_splits - 1)
     best_of_many = [line.get_xdata()[0] for line in named(left, "best of many")]
     assert best_of_many == pytest.approx([-needed, needed])
 
     x_of = by_tick(right)
     assert list(x_of) == ["std/√M:\ntwo errors", "(2):\ntwo errors", "(2): best\nof many"]
-    for name, heights, side in (
+    for name, percents, side in (
         ("a gap of the chosen size counts", numbers[:3], 1),
         ("all are zero, and one counts", numbers[3:], -1),
     ):
         bars = named(right, name)
-        assert [bar.get_height() for bar in bars] == pytest.approx(heights, abs=0.51)
-        assert all(
-            0 < side * (centre(bar) - x) < 0.5 for bar, x in zip(bars, x_of.values(), strict=True)
-        )
+        heights = [bar.get_height() for bar in bars]
+        assert heights == pytest.approx(percents, abs=0.51)
+        for bar, x in zip(bars, x_of.values(), strict=True):
+            distance_to_the_side = side * (centre(bar) - x)
+            assert 0 < distance_to_the_side < 0.5
 
 
 def test_false_alarms_draws_no_curve_above_its_axis():
     for setting in ({"n_splits": 50, "correlation": 0.0}, {"n_splits": 3}, {"gap": 1.5}):
         figure, _ = draw(false_alarms, **setting)
-        _, top = figure.axes[0].get_ylim()
+        densities, _ = figure.axes
+        _, top = densities.get_ylim()
         for name in ("by std/√M", "by (2)"):
-            assert the(figure.axes[0], name).get_ydata().max() < top
+            density = the(densities, name).get_ydata()
+            assert density.max() < top
 
 
 def test_householder_depth():
@@ -340,17 +407,19 @@ def test_householder_depth():
     cov = householder_depth.covariance(alpha, vectors[:3])
     i, j = householder_depth.pair(**setting)
 
-    colours = {text.get_text().split(":")[0]: hue(text.get_color()) for text in cloud.texts}
-    assert colours == {"red": "red", "blue": "blue"}
-    ellipses = {hue(line.get_color()): line.get_xydata()[:-1] - 1 for line in cloud.lines}
-    dots = {hue(one.get_facecolor()[0][:3]): one.get_offsets() for one in cloud.collections}
+    text_colours = {}
+    for text in cloud.texts:
+        colour_it_names, _, _ = text.get_text().partition(":")
+        text_colours[colour_it_names] = hue(text.get_color())
+    assert text_colours == {"red": "red", "blue": "blue"}
+
+    dots = {face_hue(collection): collection.get_offsets() for collection in cloud.collections}
     covariances = {"red": np.diag(alpha[[i, j]]), "blue": cov[np.ix_([i, j], [i, j])]}
     for colour, expected in covariances.items():
-        outline = ellipses[colour]
-        moments = outline.T @ outline / len(outline) / 2  # an ellipse of two standard deviations
-        np.testing.assert_allclose(moments, expected, atol=1e-9)
-        measured = np.cov(np.asarray(dots[colour]).T)
-        np.testing.assert_allclose(measured, expected, atol=0.3 * expected.max())
+        of_ellipse = covariance_of_ellipse(line_of(cloud, colour), mean=1)
+        np.testing.assert_allclose(of_ellipse, expected, atol=1e-9)
+        of_dots = np.cov(np.asarray(dots[colour]).T)
+        np.testing.assert_allclose(of_dots, expected, atol=0.3 * expected.max())
 
     (image,) = heat.images
     assert image.get_array()[i, j] == pytest.approx(correlation, abs=0.006)
@@ -361,9 +430,10 @@ def test_householder_depth():
     np.testing.assert_allclose(markers["None"], np.sort(np.diag(cov))[::-1])
 
     assert (kl_axes.get_xlabel(), kl_axes.get_ylabel()) == ("T, reflections", "nats")
-    looks = {line.get_linestyle(): line for line in kl_axes.lines}
-    assert looks["--"].get_ydata() == pytest.approx([at_most - without] * 2, abs=2e-3)
-    depths, growth = looks["-"].get_data()
+    line_by_dash = {line.get_linestyle(): line for line in kl_axes.lines}
+    largest_growth = at_most - without
+    assert line_by_dash["--"].get_ydata() == pytest.approx([largest_growth] * 2, abs=2e-3)
+    depths, growth = line_by_dash["-"].get_data()
     assert (depths[0], growth[0]) == (0, 0)
     assert growth[3] == pytest.approx(kl - without, abs=2e-3)
     (here,) = kl_axes.collections
@@ -378,22 +448,18 @@ def test_reflection_on_two_weights(alphas):
     now = reflection_on_two_weights.fitted(**setting)
 
     for name, cov in {"VSD": now.cov, "exact posterior": now.exact_cov}.items():
-        outline = the(plane, name).get_xydata()[:-1] - now.mean
-        moments = outline.T @ outline / len(outline) / 2  # an ellipse of two standard deviations
-        np.testing.assert_allclose(moments, cov, rtol=1e-6)
+        of_ellipse = covariance_of_ellipse(the(plane, name), mean=now.mean)
+        np.testing.assert_allclose(of_ellipse, cov, rtol=1e-6)
 
-    (gap_line,) = (line for line in gap_axes.lines if line.get_animated())
-    assert np.interp(20, *gap_line.get_data()) == pytest.approx(gap, abs=6e-4)
+    assert height_at(moving_line(gap_axes), 20) == pytest.approx(gap, abs=6e-4)
     (gap_here,) = gap_axes.collections
     assert gap_here.get_offsets().tolist() == [[20, pytest.approx(gap, abs=6e-4)]]
     for name, loss, colour in (
         ("inputs as given", given, "green"),
         ("permuted", permuted, "orange"),
     ):
-        assert np.interp(20, *the(loss_axes, name).get_data()) == pytest.approx(loss, abs=0.06)
-        (here,) = (
-            one for one in loss_axes.collections if hue(one.get_facecolor()[0][:3]) == colour
-        )
+        assert height_at(the(loss_axes, name), 20) == pytest.approx(loss, abs=0.06)
+        (here,) = [dots for dots in loss_axes.collections if face_hue(dots) == colour]
         assert here.get_offsets().tolist() == [[20, pytest.approx(loss, abs=0.06)]]
 
 
@@ -413,8 +479,7 @@ def test_in_between_uncertainty():
     np.testing.assert_allclose(high - low, 4 * std[0], atol=1e-5)
 
     np.testing.assert_allclose(the(right, "Gaussian process").get_ydata(), stored["gp_std_2"])
-    lines = [line[:, 1] for line in the(right, "MC dropout").get_segments()]
-    np.testing.assert_allclose(lines, std)
+    np.testing.assert_allclose(heights_of(the(right, "MC dropout")), std)
     assert right.get_ylabel() == "standard deviation of f"
 
 
@@ -426,17 +491,19 @@ def test_kl_partition():
         (line,) = named(curves, name)
         halvings, kls = line.get_data()
         assert halvings[0] == 0
-        assert kls[-1] - kls[-2] == pytest.approx(n_dimensions * math.log(2), abs=0.03)
-    (ring,) = [line for line in curves.lines if line.get_animated()]
+        last_growth = kls[-1] - kls[-2]
+        assert last_growth == pytest.approx(n_dimensions * math.log(2), abs=0.03)
+    ring = moving_line(curves)
     assert ring.get_xydata().tolist() == [[5, pytest.approx(kl, abs=6e-4)]]
 
     (image,) = plane.images
     assert image.get_extent() == [-2, 4, -3, 2]
     mass = np.asarray(image.get_array()) ** 2
     rows, columns = np.indices(mass.shape)
+    probs = mass / mass.sum()
     x = -2 + (columns + 0.5) / 32
     y = -3 + (rows + 0.5) / 32
-    mean = [(mass * x).sum() / mass.sum(), (mass * y).sum() / mass.sum()]
+    mean = [(probs * x).sum(), (probs * y).sum()]
     assert mean == pytest.approx([1.2, -0.7], abs=0.05)  # the window cuts the tails
 
 
@@ -446,25 +513,28 @@ def test_many_networks():
     probs = expit(arrays.load("many_networks")["logits"][:5].astype(float))
     y_of = by_tick(dots_axes, "y")
     means, dots = dots_axes.collections
-    for place, middle in {"at the star": 20, "at the circle": 33}.items():
-        at_place = probs[:, middle, middle]
-        near = [x for x, y in dots.get_offsets() if abs(y - y_of[place]) < 0.3]
+    for place, grid_index in {"at the star": 20, "at the circle": 33}.items():
+        at_place = probs[:, grid_index, grid_index]
+        height = y_of[place]
+        near = [x for x, y in dots.get_offsets() if abs(y - height) < 0.3]
         assert near == pytest.approx(at_place)
-        (mean,) = [line for line in means.get_segments() if abs(line[:, 1] - y_of[place]).max() < 1]
+        (mean,) = [bar for bar in means.get_segments() if abs(bar[:, 1] - height).max() < 1]
         assert mean[:, 0] == pytest.approx([at_place.mean()] * 2)
     (image,) = plane.images
     np.testing.assert_allclose(image.get_array(), probs.mean(axis=0).T)
-    star, circle = (one.get_offsets()[0] for one in plane.collections[2:4])
-    np.testing.assert_allclose(star, [0, 0])
-    np.testing.assert_allclose(circle, [many_networks.AXIS[33]] * 2)
-    classes = {hue(one.get_facecolor()[0][:3]): one for one in plane.collections[:2]}
-    x, y = classes["blue"].get_offsets().T
+    first_class, second_class, star, circle, *_ = plane.collections
+    np.testing.assert_allclose(star.get_offsets()[0], [0, 0])
+    np.testing.assert_allclose(circle.get_offsets()[0], [many_networks.AXIS[33]] * 2)
+    examples = {face_hue(dots): dots.get_offsets() for dots in (first_class, second_class)}
+    x, y = examples["blue"].T
     assert (x * y > 0).all(), "blue is at the corners of equal signs"
 
 
 @pytest.mark.parametrize("tau", [0.5, 25.0])
 def test_mc_dropout_co2(tau):
-    figure, (median,) = draw(mc_dropout_co2, start=1985.25, activation="tanh", p_drop=0.2, tau=tau)
+    figure, (stated_median,) = draw(
+        mc_dropout_co2, start=1985.25, activation="tanh", p_drop=0.2, tau=tau
+    )
     left, right = figure.axes
     stored = arrays.load("mc_dropout_co2")
     rate = mc_dropout_co2.RATES.index(0.2)
@@ -473,13 +543,16 @@ def test_mc_dropout_co2(tau):
 
     (mean_line,) = (line for line in left.lines if line in named(left, "mean"))
     np.testing.assert_allclose(mean_line.get_ydata(), f.mean(axis=0))
-    (area,) = [one for one in left.collections if not hasattr(one, "get_segments")]
+    (area,) = [filled for filled in left.collections if not hasattr(filled, "get_segments")]
     places, low, high = band(area)
     assert places[0] == pytest.approx(0, abs=0.1)
     for level, ends in ((0.025, low), (0.975, high)):
-        np.testing.assert_allclose(ndtr(tau**0.5 * (ends - f)).mean(axis=0), level, atol=1e-6)
+        std_units = tau**0.5 * (ends - f)
+        probability_below = ndtr(std_units).mean(axis=0)
+        np.testing.assert_allclose(probability_below, level, atol=1e-6)
 
-    trend = months.data.to_ppm(months.x[:, 0], 0 * months.y[:, 0])
+    no_residual = 0 * months.y[:, 0]
+    trend = months.data.to_ppm(months.x[:, 0], no_residual)
     record = co2()
     for name, start, end, y in (
         ("months of the six years", 1985.25, 1991.25, months.y),
@@ -492,13 +565,15 @@ def test_mc_dropout_co2(tau):
         if name == "months of the six years":
             np.testing.assert_allclose(height, record.ppm[is_shown] - trend)
 
-    covered = stored["covered"][1, :, rate, mc_dropout_co2.TAUS.index(tau)].astype(float)
+    noise = mc_dropout_co2.TAUS.index(tau)
+    covered = stored["covered"][1, :, rate, noise].astype(float)
     medians = np.nanmedian(covered, axis=1)
-    bars, *_ = [one for one in right.collections if hasattr(one, "get_segments")]
-    np.testing.assert_allclose([line[0, 1] for line in bars.get_segments()], medians)
-    assert median == pytest.approx(medians[4], abs=0.5)
+    bars, *_ = [lines for lines in right.collections if hasattr(lines, "get_segments")]
+    np.testing.assert_allclose(heights_of(bars)[:, 0], medians)
+    assert stated_median == pytest.approx(medians[4], abs=0.5)
     (dots,) = [line for line in right.lines if line.get_marker() == "o"]
-    np.testing.assert_allclose(np.sort(dots.get_ydata()), np.sort(covered[np.isfinite(covered)]))
+    of_each_network = covered[np.isfinite(covered)]
+    np.testing.assert_allclose(np.sort(dots.get_ydata()), np.sort(of_each_network))
 
 
 def test_minibatch_variance():
@@ -511,7 +586,8 @@ def test_minibatch_variance():
     for name in ("local", "per example", "per minibatch"):
         sizes, values = the(left, name).get_data()
         assert (sizes[0], sizes[-1]) == pytest.approx((1, 1000))
-        variance[name] = math.exp(np.interp(math.log(size), np.log(sizes), np.log(values)))
+        log_variance = np.interp(math.log(size), np.log(sizes), np.log(values))
+        variance[name] = math.exp(log_variance)
     assert the(left, "local").get_ydata()[0] == pytest.approx(1)
     assert variance["per minibatch"] / variance["local"] == pytest.approx(minibatch_ratio, rel=0.01)
     assert variance["per example"] / variance["local"] == pytest.approx(example_ratio, rel=0.01)
@@ -528,14 +604,16 @@ def test_minibatch_variance():
             "covariance": parts.shared * (size - 1) / size,
         }
         unit = sum(expected.values()) * variance["per minibatch"] / whole
+        x = x_of[estimator]
         bottom = 0
         for name, part in expected.items():
-            (bar,) = [one for one in named(right, name) if abs(centre(one) - x_of[estimator]) < 0.1]
-            assert span(bar) == pytest.approx((bottom, bottom + part / unit), abs=0.002)
-            bottom += part / unit
+            (bar,) = [bar for bar in named(right, name) if abs(centre(bar) - x) < 0.1]
+            top = bottom + part / unit
+            assert span(bar) == pytest.approx((bottom, top), abs=0.002)
+            bottom = top
         tops[estimator] = bottom
     assert tops["per minibatch"] == pytest.approx(1)
-    (shared,) = [one for one in named(right, "covariance") if one.get_height() > 0]
+    (shared,) = [bar for bar in named(right, "covariance") if bar.get_height() > 0]
     assert shared.get_height() == pytest.approx(covariance / 100, abs=0.006)
 
 
@@ -544,30 +622,36 @@ def test_noise_balance():
         noise_balance, log_alpha=-2.0, sensitivity=2.0, kl_weight="1/2"
     )
     left, right = figure.axes
-    at, total = map(np.asarray, the(left, "sum").get_data())
+    total_line = the(left, "sum")
+    log_alpha = np.asarray(total_line.get_xdata())
+    total = np.asarray(total_line.get_ydata())
     kl = np.asarray(the(left, "KL term").get_ydata())
     loss = np.asarray(the(left, "expected loss").get_ydata())
     np.testing.assert_allclose(total, kl + loss)
-    np.testing.assert_allclose(loss, 2 * np.exp(at))
+    np.testing.assert_allclose(loss, 2 * np.exp(log_alpha))
     for name, curve, stated_slope in (
         ("loss: towards less noise", loss, up),
         ("KL: towards more noise", -kl, down),
     ):
-        places, slope = the(right, name).get_data()
-        by_differences = np.gradient(curve, at)
+        slope_line = the(right, name)
+        slope = slope_line.get_ydata()
+        by_differences = np.gradient(curve, log_alpha)
         np.testing.assert_allclose(slope[1:-1], by_differences[1:-1], atol=0.01)
-        assert stated_slope == pytest.approx(np.interp(-2.0, places, slope), abs=0.002)
+        assert stated_slope == pytest.approx(height_at(slope_line, -2.0), abs=0.002)
+
     here, rest = left.collections
-    np.testing.assert_allclose(here.get_offsets(), [[-2.0, np.interp(-2.0, at, total)]], atol=1e-4)
-    (lowest,) = np.asarray(rest.get_offsets())
-    assert lowest[1] == pytest.approx(np.min(total), abs=1e-4)
-    assert np.exp(lowest[0]) == pytest.approx(resting, abs=0.005)
+    on_the_sum = [-2.0, height_at(total_line, -2.0)]
+    np.testing.assert_allclose(here.get_offsets(), [on_the_sum], atol=1e-4)
+    ((lowest_log_alpha, lowest_total),) = np.asarray(rest.get_offsets())
+    assert lowest_total == pytest.approx(total.min(), abs=1e-4)
+    assert np.exp(lowest_log_alpha) == pytest.approx(resting, abs=0.005)
 
 
 def test_noise_and_kl():
     log_alpha = -1.0
     alpha = math.exp(log_alpha)
     figure, numbers = draw(noise_and_kl, log_alpha=log_alpha, mu=0.5)
+    _, _, stated_kl, _, _, stated_slope, _ = numbers
     left, middle, right = figure.axes
 
     x, density = the(left, "N(1, α)").get_data()
@@ -586,25 +670,26 @@ def test_noise_and_kl():
     is_far = abs(w) > 0.05
     np.testing.assert_allclose(density[is_far] * abs(w[is_far]), 0.3)
 
-    curves = {}
-    for name in ("exact", "cubic", "sigmoid"):
-        (line,) = (
-            named(right, name)
-            if name != "exact"
-            else [one for one in named(right, name) if not one.get_animated()]
-        )
-        x, curves[name] = line.get_data()
-    for at in (-4.0, -1.0, 1.0):
-        exact = 2 * quad(dawsn, 0, math.exp(-at / 2) / math.sqrt(2))[0]
-        assert np.interp(at, x, curves["exact"]) == pytest.approx(exact, abs=1e-3)
-    assert 1e-4 < abs(curves["sigmoid"] - curves["exact"]).max() < 0.02
-    assert abs(curves["cubic"] - curves["exact"])[x < -1].max() < 0.05
-    assert np.interp(1.0, x, curves["cubic"]) < -1
+    tangent = moving_line(right)
+    (exact,) = [line for line in named(right, "exact") if line is not tangent]
+    (cubic,) = named(right, "cubic")
+    (sigmoid,) = named(right, "sigmoid")
+    for place in (-4.0, -1.0, 1.0):
+        z = math.exp(-place / 2) / math.sqrt(2)
+        integral, _ = quad(dawsn, 0, z)
+        assert height_at(exact, place) == pytest.approx(2 * integral, abs=1e-3)
+
+    error_of_sigmoid = abs(sigmoid.get_ydata() - exact.get_ydata())
+    assert 1e-4 < error_of_sigmoid.max() < 0.02
+    error_of_cubic = abs(cubic.get_ydata() - exact.get_ydata())
+    is_small_noise = exact.get_xdata() < -1
+    assert error_of_cubic[is_small_noise].max() < 0.05
+    assert height_at(cubic, 1.0) < -1
+
     (dot,) = right.collections
-    assert dot.get_offsets().tolist() == [[log_alpha, pytest.approx(numbers[2], abs=6e-5)]]
-    (tangent,) = [line for line in right.lines if line.get_animated()]
+    assert dot.get_offsets().tolist() == [[log_alpha, pytest.approx(stated_kl, abs=6e-5)]]
     (x_0, x_1), (y_0, y_1) = tangent.get_data()
-    assert (y_1 - y_0) / (x_1 - x_0) == pytest.approx(numbers[5], abs=6e-5)
+    assert (y_1 - y_0) / (x_1 - x_0) == pytest.approx(stated_slope, abs=6e-5)
 
 
 def test_penalty_ellipse():
@@ -615,8 +700,7 @@ def test_penalty_ellipse():
     h, y = penalty_ellipse.examples()
     w_clean = np.linalg.lstsq(h, y, rcond=None)[0]
 
-    outline = the(noise, "2 std of h ∘ ξ").get_xydata()[:-1] - 1
-    cov = outline.T @ outline / len(outline) / 2
+    cov = covariance_of_ellipse(the(noise, "2 std of h ∘ ξ"), mean=1)
     assert cov[0, 1] == pytest.approx(c_12, abs=1e-4)
     assert np.linalg.eigvalsh(cov) == pytest.approx([alpha_2, alpha_1], abs=1e-4)
     for line in named(noise, "equal output at w₀"):
@@ -626,37 +710,46 @@ def test_penalty_ellipse():
     def loss(weights):
         return 0.5 * np.mean((y - h @ weights) ** 2)
 
-    (clean,) = named(weights, "w₀, without noise")[:1]
+    def penalty_at(point, inputs):
+        """Half the variance of the output, by the covariance C of the noise."""
+        terms = inputs * point
+        return 0.5 * np.einsum("ni,ij,nj->n", terms, C, terms).mean()
+
+    clean, *_ = named(weights, "w₀, without noise")
     np.testing.assert_allclose(clean.get_offsets()[0], w_clean)
     losses = [loss(point) for point in the(weights, "clean loss").get_xydata()]
     assert losses == pytest.approx([clean_loss] * len(losses), abs=1e-4)
     contour = the(weights, "R").get_xydata()
     assert abs(contour - w).sum(axis=1).min() < 0.1, "the minimum lies on the contour"
     rng = np.random.default_rng(0)
-    C = np.array([[0, c_12], [c_12, 0]]) + np.diag(np.diag(cov))
+    C = np.array([[cov[0, 0], c_12], [c_12, cov[1, 1]]])
     eta = rng.multivariate_normal([0, 0], C, size=100_000)
+    every_fourth_input = h[::4]
     for point in contour[::10]:
-        noisy = 0.5 * np.mean([((row * eta) @ point).var() for row in h[::4]])
-        whole = 0.5 * np.mean([row * point @ C @ (row * point) for row in h[::4]])
-        assert noisy == pytest.approx(whole, rel=0.03)
-        assert 0.5 * np.mean([row * point @ C @ (row * point) for row in h]) == pytest.approx(
-            penalty, rel=0.01
-        )
+        output_vars = [((row * eta) @ point).var() for row in every_fourth_input]
+        expected = penalty_at(point, every_fourth_input)
+        assert 0.5 * np.mean(output_vars) == pytest.approx(expected, rel=0.03)
+        assert penalty_at(point, h) == pytest.approx(penalty, rel=0.01)
 
     x_of = by_tick(bars_axes)
-    heights = {round(centre(bar)): bar.get_height() for bar in bars_axes.patches}
-    assert heights[x_of["sum = R"]] == pytest.approx(penalty, abs=6e-5)
+    height_of = {round(centre(bar)): bar.get_height() for bar in bars_axes.patches}
+    assert height_of[x_of["sum = R"]] == pytest.approx(penalty, abs=6e-5)
     shares = penalty_ellipse.setting(0.2, 2, 4).shares
-    assert [heights[x_of[name]] for name in ("α₁", "α₂")] == pytest.approx(shares)
+    drawn_shares = [height_of[x_of["α₁"]], height_of[x_of["α₂"]]]
+    assert drawn_shares == pytest.approx(shares)
     assert the(bars_axes, "bound ½ λmax Σα").get_ydata() == pytest.approx([bound] * 2, abs=6e-5)
 
 
 def test_penalty_ellipse_writes_a_bound_that_is_above_the_axis():
-    figure, numbers = draw(penalty_ellipse, mean_alpha=1.0)
-    (above,) = figure.axes[2].texts
-    assert above.get_text() == f"↑ {numbers[-1]:.2f}"
+    figure, (*_, bound) = draw(penalty_ellipse, mean_alpha=1.0)
+    _, _, bars_axes = figure.axes
+    (note,) = bars_axes.texts
+    assert note.get_text() == f"↑ {bound:.2f}"
+
     figure, _ = draw(penalty_ellipse)
-    assert figure.axes[2].texts[0].get_text() == ""
+    _, _, bars_axes = figure.axes
+    (note,) = bars_axes.texts
+    assert note.get_text() == ""
 
 
 def test_pruning_threshold():
@@ -664,24 +757,25 @@ def test_pruning_threshold():
     figure, (n_kept, accuracy) = draw(pruning_threshold, threshold=threshold, network="ARD")
     histogram, curves, mosaic = figure.axes
     _, log_alphas, _ = pruning_threshold.weights(arrays.load("pruning_threshold"), "ARD")
-    every = np.concatenate([values.ravel() for values in log_alphas])
+    of_all_weights = np.concatenate([values.ravel() for values in log_alphas])
 
     counts = {hue(patch.get_facecolor()[:3]): patch.get_data() for patch in histogram.patches}
     assert histogram.get_title(loc="left") == "Kept (blue) and removed"
     kept, edges, _ = counts["blue"]
-    assert kept.sum() == n_kept == (every < threshold).sum()
-    assert kept[edges[:-1] >= threshold].sum() == 0
-    assert counts["grey"].values.sum() == len(every)
+    n_below = (of_all_weights < threshold).sum()
+    assert kept.sum() == n_kept == n_below
+    is_above = edges[:-1] >= threshold
+    assert kept[is_above].sum() == 0
+    assert counts["grey"].values.sum() == len(of_all_weights)
 
     thresholds, sparsity = the(curves, "sparsity").get_data()
-    expected = [(every >= one).mean() for one in thresholds]
+    expected = [(of_all_weights >= other).mean() for other in thresholds]
     np.testing.assert_allclose(sparsity, expected)
     assert (thresholds[0], thresholds[-1]) == curves.get_xlim()
-    at_threshold = np.interp(threshold, *the(curves, "test accuracy").get_data())
-    assert at_threshold == pytest.approx(accuracy / 100, abs=6e-4)
+    drawn_accuracy = height_at(the(curves, "test accuracy"), threshold)
+    assert drawn_accuracy == pytest.approx(accuracy / 100, abs=6e-4)
     for axes in (histogram, curves):
-        (line,) = [line for line in axes.lines if hue(line.get_color()) == "red"]
-        assert line.get_xdata() == [threshold, threshold]
+        assert line_of(axes, "red").get_xdata() == [threshold, threshold]
 
     readout = pruning_threshold.panel().render(threshold=threshold, network="ARD").readout
     percents = [100 * (values >= threshold).mean() for values in log_alphas]
@@ -701,28 +795,30 @@ def test_the_names_of_pruned_curves_are_free_of_all_curves():
         figure.canvas.draw()
         frame = curves.get_legend().get_window_extent()
         for name in ("test accuracy", "sparsity"):
-            points = curves.transData.transform(the(curves, name).get_xydata())
+            line = the(curves, name)
+            points = curves.transData.transform(line.get_xydata())
             assert not frame.count_contains(points), f"{network}: {name}"
 
 
 def test_rotated_digit():
     figure, _ = draw(rotated_digit, number=11, angle=30, p_drop=0.25)
     digit, votes, curves = figure.axes
-    probs = arrays.load("rotated_digit")["probs"][rotated_digit.RATES.index(0.25)].astype(float)
+    rate = rotated_digit.RATES.index(0.25)
+    probs = arrays.load("rotated_digit")["probs"][rate].astype(float)  # (digits, angles, classes)
 
     angles, wrong = the(curves, "called something else").get_data()
-    _, sure = the(curves, "with more than 0.9").get_data()
+    sure = the(curves, "with more than 0.9").get_ydata()
     assert list(angles) == list(range(0, 181, 5))
-    by_hand = [[one.argmax() != 1 for one in at_angle] for at_angle in probs.swapaxes(0, 1)]
-    np.testing.assert_allclose(wrong, 100 * np.mean(by_hand, axis=1))
+    is_wrong = probs.argmax(axis=-1) != 1
+    np.testing.assert_allclose(wrong, 100 * is_wrong.mean(axis=0))
     assert (sure <= wrong).all()
     assert sure.max() > 50
-    (here,) = [line for line in curves.lines if hue(line.get_color()) == "blue"]
-    assert here.get_xdata() == [30, 30]
+    assert line_of(curves, "blue").get_xdata() == [30, 30]
 
     draws, means = votes.collections
     assert votes.get_title(loc="left") == "100 draws (dots) and their mean"
-    assert [hue(one.get_facecolor()[0][:3]) for one in (draws, means)] == ["blue", "red"]
+    assert face_hue(draws) == "blue"
+    assert face_hue(means) == "red"
     dots = np.asarray(draws.get_offsets())
     for label, mean in np.asarray(means.get_offsets()):
         of_class = dots[dots[:, 0].round() == label, 1]
@@ -740,8 +836,12 @@ def test_structure_and_nll(reading):
     figure, _ = draw(structure_and_nll, kl_weight=1.0, reading=reading)
     (legend,) = figure.legends
     stored = arrays.load("structure_and_nll")
-    method_at = {"VD": "VD, per weight"}
-    method_at |= {str(depth): f"VSD, T = {depth}, per weight" for depth in (0, 2, 8)}
+    method_at = {
+        "VD": "VD, per weight",
+        "0": "VSD, T = 0, per weight",
+        "2": "VSD, T = 2, per weight",
+        "8": "VSD, T = 8, per weight",
+    }
     read = structure_and_nll.READINGS.index(reading)
     titles = ["digits: NLL", "digits: ECE", "diabetes: log likelihood"]
     scores = [("digits", 0), ("digits", 1), ("diabetes", 1)]
@@ -755,15 +855,15 @@ def test_structure_and_nll(reading):
             return stored[task][row, setting, :, read, score].astype(float)
 
         without = runs("VSD, T = 0, per weight", setting=2)
-        (thin,) = [line for line in axes.lines if hue(line.get_color()) == "blue"]
-        assert thin.get_ydata() == pytest.approx([without.mean()] * 2)
-        (bars,) = [one for one in axes.collections if hasattr(one, "get_segments")]
-        (dots,) = [one for one in axes.collections if len(one.get_offsets()) == len(x_of)]
-        hues = [hue(colour[:3]) for colour in dots.get_facecolor()]
-        for place, (label, x) in enumerate(x_of.items()):
+        level_without = line_of(axes, "blue").get_ydata()
+        assert level_without == pytest.approx([without.mean()] * 2)
+        (bars,) = [drawn for drawn in axes.collections if hasattr(drawn, "get_segments")]
+        (dots,) = [drawn for drawn in axes.collections if len(drawn.get_offsets()) == len(x_of)]
+        colours = dots.get_facecolor()
+        for (label, x), dot, colour in zip(x_of.items(), dots.get_offsets(), colours, strict=True):
             values = runs(method_at[label], setting=2)
-            assert dots.get_offsets()[place].tolist() == pytest.approx([x, values.mean()])
-            assert hues[place] == ("red" if label == "VD" else "blue")
+            assert dot.tolist() == pytest.approx([x, values.mean()])
+            assert hue(colour[:3]) == ("red" if label == "VD" else "blue")
             (ends,) = [bar for bar in bars.get_segments() if bar[0, 0] == x]
             difference = values - without
             overlap = 0.238 / (1 - 0.238)
@@ -795,8 +895,9 @@ def test_truncated_posterior():
         areas[name] = trapezoid(high - low, x)
         ends[name] = (x[0], x[-1])
         w = 10.0**x
-        both_signs = np.exp(-((w - z_score) ** 2) / 2) + np.exp(-((w + z_score) ** 2) / 2)
-        np.testing.assert_allclose(high, both_signs, atol=1e-9)
+        of_positive = np.exp(-((w - z_score) ** 2) / 2)
+        of_negative = np.exp(-((w + z_score) ** 2) / 2)
+        np.testing.assert_allclose(high, of_positive + of_negative, atol=1e-9)
     assert ends["|w| < 0.1"] == pytest.approx((-decades, -1))
     assert ends["|w| > 0.1"] == pytest.approx((-1, truncated_posterior.RIGHT_END))
     assert areas["|w| < 0.1"] / sum(areas.values()) == pytest.approx(mass, abs=2e-3)
@@ -804,26 +905,25 @@ def test_truncated_posterior():
 
     assert right.get_xlabel() == "decades of truncation"
     assert right.get_ylabel() == "posterior mass of |w| < 0.1"
-    dot, curve = sorted(
-        (line for line in right.lines if line.get_animated()),
-        key=lambda line: len(line.get_xdata()),
-    )
+    moving = [line for line in right.lines if line.get_animated()]
+    (dot,) = [line for line in moving if len(line.get_xdata()) == 1]
+    (curve,) = [line for line in moving if line is not dot]
     assert dot.get_xydata().tolist() == [[decades, pytest.approx(mass, abs=6e-4)]]
-    x, masses = curve.get_data()
+    x = curve.get_xdata()
     assert (x[0], x[-1]) == (1, 40)
-    assert np.interp(decades, x, masses) == pytest.approx(mass, abs=2e-3)
+    assert height_at(curve, decades) == pytest.approx(mass, abs=2e-3)
 
 
 def test_ascent():
     figure, (gap, other_gap) = draw(ascent, step=12, gradient=ascent.SCORE, n_samples=64)
     plane, climb = figure.axes
-    way = the(plane, "its mean").get_xydata()
-    assert len(way) == 13
-    assert way[0].tolist() == [-2, 2]
-    widest = max(np.ptp(line.get_xdata()) for line in named(plane, "q"))
-    assert widest > 0.5
-    for text, expected in (("this gradient", gap), ("the other", other_gap)):
-        steps, elbo = the(climb, text).get_data()
+    path = the(plane, "its mean").get_xydata()
+    assert len(path) == 13
+    assert path[0].tolist() == [-2, 2]
+    widths = [np.ptp(ellipse.get_xdata()) for ellipse in named(plane, "q")]
+    assert max(widths) > 0.5
+    for name, expected in (("this gradient", gap), ("the other", other_gap)):
+        steps, elbo = the(climb, name).get_data()
         assert list(steps) == list(range(13))
         assert -elbo[-1] == pytest.approx(expected, abs=6e-3)
 
@@ -834,10 +934,10 @@ def test_conditioning(units):
     functions, deviations = figure.axes
     red = the(functions, "your point")
     assert red.get_xydata().tolist() == [[-1.5, 1.0]]
-    (black,) = [line for line in functions.lines if hue(line.get_color()) == "ink"]
-    assert black.get_xydata().tolist() == [[-0.5, -0.4], [0.5, 0.7]]
+    assert line_of(functions, "ink").get_xydata().tolist() == [[-0.5, -0.4], [0.5, 0.7]]
 
-    x, low, high = band(functions.collections[0])
+    area, samples, *_ = functions.collections
+    x, low, high = band(area)
     there = int(abs(x - 4).argmin())
     assert (high + low)[there] / 2 == pytest.approx(mean, abs=6e-3)
     assert (high - low)[there] / 4 == pytest.approx(std, abs=6e-3)
@@ -847,11 +947,13 @@ def test_conditioning(units):
     np.testing.assert_allclose(after, (high - low) / 4, atol=1e-9)
     before = the(deviations, "before").get_ydata()
     assert (after <= before + 1e-12).all()
-    curves = np.array([line[:, 1] for line in functions.collections[1].get_segments()])
+    curves = heights_of(samples)
     assert len(curves) == 5
+    noise_std = 0.1
     for place, value in [(-1.5, 1.0), (-0.5, -0.4), (0.5, 0.7)]:
-        missed = abs(curves[:, abs(x - place).argmin()] - value)
-        assert missed.max() < 4 * 0.1
+        nearest = abs(x - place).argmin()
+        missed = abs(curves[:, nearest] - value)
+        assert missed.max() < 4 * noise_std
 
 
 @pytest.mark.parametrize("nonlinearity", ["relu", "cos"])
@@ -868,30 +970,30 @@ def test_wide_network(nonlinearity):
     ]
     assert this_network.get_title(loc="left") == "Covariance of\nthis network"
     assert limit.get_title(loc="left") == "Covariance\nfor K = ∞"
-    maps = [np.asarray(axes.images[0].get_array()) for axes in (this_network, limit)]
+    covariance = np.asarray(this_network.images[0].get_array())
     exact = wide_network.closed_form(nonlinearity, 2).numpy()
-    np.testing.assert_allclose(maps[1], exact)
-    assert np.linalg.norm(maps[0] - exact) / np.linalg.norm(exact) == pytest.approx(
-        deviation / 100, abs=6e-4
-    )
+    np.testing.assert_allclose(limit.images[0].get_array(), exact)
+    relative_error = np.linalg.norm(covariance - exact) / np.linalg.norm(exact)
+    assert relative_error == pytest.approx(deviation / 100, abs=6e-4)
     texts = [text.get_text() for text in colour_bar.texts]
     assert texts == [f"{min(0, exact.min()):.1f}", f"{exact.max():.1f}"]
 
-    x, low, high = band(functions.collections[0])
+    area, samples, *_ = functions.collections
+    x, low, high = band(area)
     assert (x[0], x[-1]) == functions.get_xlim()
     np.testing.assert_allclose(high, 2 * np.sqrt(np.diag(exact)))
     np.testing.assert_allclose(low, -high)
-    curves = np.array([line[:, 1] for line in functions.collections[1].get_segments()])
+    curves = heights_of(samples)
     assert curves.shape == (4, len(x))
-    half_width = 1.0 + 4 * np.sqrt(np.diag(maps[0])).max()
-    assert abs(curves).max() < half_width
+    std = np.sqrt(np.diag(covariance))
+    assert abs(curves).max() < 1.0 + 4 * std.max()
 
-    looks = {hue(line.get_color()): line for line in all_widths.lines}
-    widths, deviations = looks["blue"].get_data()
+    widths, deviations = line_of(all_widths, "blue").get_data()
     assert list(widths) == [2**power for power in range(13)]
     assert deviations[5] == pytest.approx(deviation / 100, abs=6e-4)
-    assert looks["red"].get_xydata().tolist() == [[width, deviations[5]]]
-    slopes = np.diff(np.log(looks["grey"].get_ydata())) / np.diff(np.log(widths))
+    assert line_of(all_widths, "red").get_xydata().tolist() == [[width, deviations[5]]]
+    rate_of_one_over_root_width = line_of(all_widths, "grey").get_ydata()
+    slopes = np.diff(np.log(rate_of_one_over_root_width)) / np.diff(np.log(widths))
     np.testing.assert_allclose(slopes, -0.5)
 
 
@@ -902,18 +1004,22 @@ def test_asking_for_labels(rule):
     rules = stored["rules"].tolist()
     left, *tiles = figure.axes
     names = {"this rule": rule, "random": asking_for_labels.RANDOM_OF[rule]}
+    share = asking_for_labels.SHARES.index(0.4)
     for name, recorded in names.items():
         (line,) = named(left, name)
-        accuracy = stored["accuracy"][rules.index(recorded), 2].astype(float)
+        accuracy = stored["accuracy"][rules.index(recorded), share].astype(float)
         assert line.get_ydata() == pytest.approx(accuracy.mean(0), abs=1e-3)
         assert list(line.get_xdata()) == [20, 30, 40, 50, 60, 70, 80, 90, 100]
-    asked = stored["images"][rules.index(rule), 2, 2]
-    is_ambiguous = stored["is_ambiguous"][rules.index(rule), 2, 0, 2]
-    assert len(tiles) == len(asked)
-    for tile, pixels, ambiguous in zip(tiles, asked, is_ambiguous, strict=True):
-        assert np.allclose(np.asarray(tile.images[0].get_array()).ravel(), pixels / 32)
+    third_round = 2
+    images = stored["images"][rules.index(rule), share, third_round]
+    is_ambiguous = stored["is_ambiguous"][rules.index(rule), share, 0, third_round]
+    assert len(tiles) == len(images)
+    for tile, pixels, ambiguous in zip(tiles, images, is_ambiguous, strict=True):
+        (shown,) = tile.images
+        assert np.allclose(np.asarray(shown.get_array()).ravel(), pixels / 32)
         frame = {to_hex(spine.get_edgecolor()) for spine in tile.spines.values()}
-        assert frame == ({to_hex(RED)} if ambiguous else {"#ffffff"})
+        expected_colour = to_hex(RED) if ambiguous else "#ffffff"
+        assert frame == {expected_colour}
 
 
 @pytest.mark.parametrize("n_reflections", [0, 1, 8])
@@ -936,17 +1042,15 @@ def test_structure_by_direction(n_reflections):
         assert variance[0] == pytest.approx(cov.sum())  # the input (1, ..., 1)
         assert variance[-1] == pytest.approx(across @ cov @ across)
         assert variance[-1] ** 0.5 == pytest.approx(std, abs=6e-4)
-    dots = {
-        hue(line.get_color()): line.get_xydata()[0]
-        for line in left.lines
-        if len(line.get_xdata()) == 1
-    }
+    single_points = [line for line in left.lines if len(line.get_xdata()) == 1]
+    dots = {hue(line.get_color()): line.get_xydata()[0] for line in single_points}
     assert dots["blue"] == pytest.approx([90, across @ q @ across])
     assert dots["red"] == pytest.approx([90, across @ exact @ across])
 
     rows = stored["x"][:60]
     heights = [bar.get_height() for bar in right.patches]
     for height, cov, mean in zip(heights, [q, exact], [q_mean, exact_mean], strict=True):
-        assert height == pytest.approx((rows @ cov * rows).sum(axis=1).mean())
+        variances = np.einsum("ni,ij,nj->n", rows, cov, rows)
+        assert height == pytest.approx(variances.mean())
         assert height == pytest.approx(mean, abs=6e-5)
     assert traces == pytest.approx([8, 8], abs=0.006)
