@@ -56,6 +56,13 @@ EXERCISES = (
                 ),
             ),
             KnownError(
+                lambda p_drop: p_drop,
+                diagnosis=(
+                    "this is the probability that z is 0. The variance is the mean of "
+                    "(z − E[z])², and E[z] is keep."
+                ),
+            ),
+            KnownError(
                 lambda p_drop: 1 - p_drop,
                 diagnosis=(
                     "this is E[z²], which equals the mean here. Subtract the square of the mean."

@@ -206,6 +206,22 @@ EXERCISES = (
                 ),
             ),
             KnownError(
+                lambda w, x, p_drop, tolerance: masks_needed(w, x, p_drop, math.sqrt(tolerance)),
+                diagnosis=(
+                    "this divides the variance by the tolerance. The tolerance is a standard "
+                    "deviation: compare its square with the variance."
+                ),
+            ),
+            KnownError(
+                lambda w, x, p_drop, tolerance: math.ceil(
+                    p_drop / (1 - p_drop) * (w @ x) ** 2 / tolerance**2
+                ),
+                diagnosis=(
+                    "this squares the sum of w_i x_i. The units are dropped independently, so the "
+                    "squares are added: sum of w_i² x_i²."
+                ),
+            ),
+            KnownError(
                 lambda w, x, p_drop, tolerance: masks_needed(w, x, p_drop, tolerance) - 1,
                 diagnosis="rounded down: with one mask fewer the tolerance is missed.",
             ),
@@ -410,6 +426,15 @@ EXERCISES = (
                 diagnosis=(
                     "the factor keep enters once for every hidden layer, so the logits are too "
                     "small by keep to the power n_layers."
+                ),
+            ),
+            KnownError(
+                lambda probs, p_drop, n_layers: (
+                    probs.log() / (1 - p_drop) ** (n_layers + 1)
+                ).softmax(-1),
+                diagnosis=(
+                    "the factor keep was counted once too often: the output layer has no dropout "
+                    "behind it, only the n_layers hidden layers have."
                 ),
             ),
             KnownError(

@@ -2,8 +2,9 @@
 
 A classifier with ten hidden units was trained at each rate of the slider, so its 1024 sub-networks
 can all be evaluated at one input. The masks of the network that was trained without dropout are
-divided by keep: then weight scaling is that network itself. Units drop one after another as the
-rate rises: the uniform number of each unit stays, only the threshold moves.
+divided by keep: then weight scaling is that network itself. A batch is four training points, each
+with a mask of its own. Units drop one after another as the rate rises: the uniform number of each
+unit stays, only the threshold moves.
 """
 
 import numpy as np
@@ -13,13 +14,14 @@ from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from bdl_lessons.core import BLUE, GREY, INK, ORANGE, RED, tint
+from bdl_lessons.core import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, RED, SKY, tint
 from bdl_lessons.panels import arrays
 from bdl_lessons.panels.engine import Choice, Panel, Slider, Update
 from bdl_lessons.probability import all_masks, mask_probs
 
 RATES = tuple(round(0.05 * step, 2) for step in range(19))
 N_HIDDEN = 10
+N_ENDS = 3  # of the edges at a hidden unit: two inputs and one output
 POINTS = {
     "near the boundary": (0.55, 0.3),
     "inside a class": (-0.9, 0.3),
@@ -29,10 +31,13 @@ XLIM = (-1.9, 2.9)
 YLIM = (-1.5, 2.0)
 TRAINED = ("at this p_drop", "without dropout")
 BINS = np.linspace(0, 1, 41)
+COLOURS = (GREEN, ORANGE, PURPLE, SKY)  # of the examples of a batch
+BATCHES = tuple(range(1, 9))
+SEED = 3  # of the batches and their masks
 
 
 def panel() -> Panel:
-    """The panel of lesson 01: ``p_drop``, the input of the sub-networks, and how they trained."""
+    """The panel of lesson 01: ``p_drop``, the batch, the input at the star, and the training."""
     return Panel(
         build_figure,
         Slider(
@@ -41,6 +46,13 @@ def panel() -> Panel:
             values=RATES,
             value=0.5,
             show="{:.2f}".format,
+        ),
+        Slider(
+            name="batch",
+            label="next batch",
+            values=BATCHES,
+            value=1,
+            web=BATCHES[:4],
         ),
         Choice(
             name="point",
@@ -54,16 +66,21 @@ def panel() -> Panel:
 
 
 def build_figure(figure: Figure) -> Update:
-    """Left: a network with one hidden layer, of which a random mask keeps the filled units. Middle:
-    a histogram of the outputs of all 1024 sub-networks, with lines at their mean and at the
-    output by weight scaling. Right: points of two classes and the curved boundary between them.
+    """Left: the same network four times, once for each example of a batch; pale units are dropped
+    by the mask of that example. Middle: a histogram of the outputs of all 1024 sub-networks, with
+    lines at their mean and at the output by weight scaling. Right: points of two classes, the four
+    examples with the boundaries of their sub-networks, and in black the boundary by weight scaling.
     """
     stored = arrays.load("dropout_rate")
     masks = all_masks(N_HIDDEN)
+    generator = np.random.default_rng(SEED)
+    points = generator.permutation(len(stored["x"]))[: len(BATCHES) * len(COLOURS)]
+    examples = points.reshape(len(BATCHES), len(COLOURS))
+    uniforms = generator.uniform(size=(len(BATCHES), len(COLOURS), N_HIDDEN))
     left, middle, right = figure.subplots(1, 3, width_ratios=(0.9, 1.15, 1.15))
     figure.subplots_adjust(left=0.01, bottom=0.16, right=0.985, top=0.89, wspace=0.29)
 
-    edges, units, mask_title = _draw_network(left)
+    edges, units, batch_title = _draw_networks(left)
 
     middle.set(title="Outputs of the 1024 sub-networks")
     middle.set(xlim=(0, 1), xlabel="P(class 1 | input)")
@@ -104,13 +121,16 @@ def build_figure(figure: Figure) -> Update:
         interpolation="bilinear",
         animated=True,
     )
-    boundary = LineCollection([], colors=INK, linewidths=1.8, linestyles="-", animated=True)
-    right.add_collection(boundary)
+    boundaries = LineCollection([], linestyles="-", animated=True)
+    right.add_collection(boundaries)
     _draw_class(right, points=stored["x"][stored["y"] == 0], colour=RED, marker="o")
     _draw_class(right, points=stored["x"][stored["y"] == 1], colour=BLUE, marker="s")
-    star = right.scatter([], [], s=210, marker="*", c=ORANGE, ec=INK, animated=True, zorder=4)
+    rings = right.scatter(
+        [], [], s=110, facecolor="none", edgecolor=COLOURS, lw=2.4, animated=True, zorder=4
+    )
+    star = right.scatter([], [], s=210, marker="*", c=INK, ec="white", animated=True, zorder=5)
 
-    def update(p_drop: float, point: str, trained: str) -> str:
+    def update(p_drop: float, batch: int, point: str, trained: str) -> str:
         keep = 1 - p_drop
         if trained == "at this p_drop":
             trained_rate = p_drop
@@ -121,12 +141,16 @@ def build_figure(figure: Figure) -> Update:
         weights = trained_at(trained_rate, stored)
         trained_title.set_text(f"Trained at p_drop = {trained_rate:.2f}")
 
-        is_kept = stored["uniforms"] >= p_drop
-        mask_title.set_text(f"One mask at p_drop = {p_drop:.2f}")
-        units.set_facecolor(np.where(is_kept, BLUE, "white"))
-        is_kept_edge = np.repeat(is_kept, 3)  # two inputs and one output
+        number = BATCHES.index(batch)
+        is_kept = uniforms[number] >= p_drop  # (examples, units)
+        batch_title.set_text(f"Batch {batch} at p_drop = {p_drop:.2f}")
+        colours = np.repeat(COLOURS, N_HIDDEN)
+        units.set_facecolor(np.where(is_kept.ravel(), colours, "white"))
+        units.set_edgecolor(np.where(is_kept.ravel(), colours, GREY))
+        is_kept_edge = np.repeat(is_kept.ravel(), N_ENDS)
         edges.set_linewidths(np.where(is_kept_edge, 1.1, 0.25))
-        edges.set_colors(np.where(is_kept_edge, INK, GREY))
+        edges.set_colors(np.where(is_kept_edge, np.repeat(colours, N_ENDS), GREY))
+        rings.set_offsets(stored["x"][examples[number]])
 
         at_star = np.array([POINTS[point]])
         probs = mask_probs(masks, p_drop).numpy()
@@ -141,10 +165,26 @@ def build_figure(figure: Figure) -> Update:
 
         surface = predict(weights, plane, noise=factor * keep).reshape(x.shape)
         image.set_data(surface)
-        boundary.set_segments(contour_generator(x, y, surface).lines(0.5))
+        segments = []
+        line_colours = []
+        widths = []
+        answers = predict(weights, plane, noise=factor * is_kept[:, None])
+        for colour, answer in zip(COLOURS, answers, strict=True):
+            for segment in contour_generator(x, y, answer.reshape(x.shape)).lines(0.5):
+                segments.append(segment)
+                line_colours.append(colour)
+                widths.append(1.6)
+        for segment in contour_generator(x, y, surface).lines(0.5):
+            segments.append(segment)
+            line_colours.append(INK)
+            widths.append(2.4)
+        boundaries.set_segments(segments)
+        boundaries.set_colors(line_colours)
+        boundaries.set_linewidths(widths)
         star.set_offsets(at_star)
+        kept = ", ".join(f"<b>{n_kept}</b>" for n_kept in is_kept.sum(axis=1))
         return (
-            f"This mask keeps <b>{is_kept.sum()} of {N_HIDDEN}</b> units. At the star, over all "
+            f"The four masks keep {kept} of {N_HIDDEN} units. At the star, over all "
             f"{len(masks)} sub-networks: exact mean <b>{mean:.3f}</b>, standard deviation "
             f"<b>{std:.3f}</b>; weight scaling <b>{scaled:.3f}</b>. Sub-networks with "
             f"<b>{100 * other_class:.1f} %</b> of the probability vote for the other class."
@@ -169,21 +209,26 @@ def predict(weights: dict[str, np.ndarray], x: np.ndarray, noise: np.ndarray | f
     return 1 / (1 + np.exp(-logits))
 
 
-def _draw_network(axes: Axes) -> tuple[LineCollection, PathCollection, Text]:
-    """Two inputs, ten hidden units, one output; returns edges, hidden units and title."""
-    hidden = [(0.5, height) for height in np.linspace(0, 1, N_HIDDEN)]
-    inputs_and_output = [(0.0, 0.3), (0.0, 0.7), (1.0, 0.5)]
-    lines = [(unit, end) for unit in hidden for end in inputs_and_output]
+def _draw_networks(axes: Axes) -> tuple[LineCollection, PathCollection, Text]:
+    """Four times two inputs, ten hidden units, one output; returns edges, hidden units, title."""
+    hidden = []
+    ends = []
+    lines = []
+    for column, row in ((0, 0), (1, 0), (0, 1), (1, 1)):
+        left = 1.3 * column
+        bottom = -1.25 * row
+        here = [(left, bottom + 0.3), (left, bottom + 0.7), (left + 1, bottom + 0.5)]
+        for height in np.linspace(0, 1, N_HIDDEN):
+            unit = (left + 0.5, bottom + height)
+            hidden.append(unit)
+            lines += [(unit, end) for end in here]
+        ends += here
     edges = axes.add_collection(LineCollection(lines, animated=True, zorder=1))
-    units = axes.scatter(
-        *np.transpose(hidden), s=110, edgecolor=INK, linewidth=1.0, zorder=2, animated=True
-    )
-    axes.scatter(
-        *np.transpose(inputs_and_output), s=110, c="white", edgecolor=INK, zorder=2, animated=True
-    )
-    axes.set(xlim=(-0.12, 1.12), ylim=(-0.07, 1.07))
+    units = axes.scatter(*np.transpose(hidden), s=40, linewidth=1.0, zorder=2, animated=True)
+    axes.scatter(*np.transpose(ends), s=40, c="white", edgecolor=INK, zorder=2, animated=True)
+    axes.set(xlim=(-0.12, 2.42), ylim=(-1.33, 1.08))
     axes.axis("off")
-    return edges, units, axes.set_title("One mask", animated=True)
+    return edges, units, axes.set_title("Batch", animated=True)
 
 
 def _draw_class(axes: Axes, points: np.ndarray, colour: str, marker: str) -> None:

@@ -13,6 +13,7 @@ from bdl_lessons.panels.arrays import FOLDER
 from reproductions.files import replacing
 from reproductions.panel_arrays import (
     asking_for_labels,
+    dropout_on_mnist,
     label_noise,
     mc_dropout_co2,
     paired_starts,
@@ -24,6 +25,7 @@ from reproductions.panel_arrays import in_between_uncertainty as in_between
 
 MAKERS = {
     "asking_for_labels": asking_for_labels.make_arrays,
+    "dropout_on_mnist": dropout_on_mnist.make_arrays,
     "dropout_by_width": small.make_dropout_by_width,
     "dropout_rate": small.make_dropout_rate,
     "in_between_hmc": in_between.make_hmc,

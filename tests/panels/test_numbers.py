@@ -126,12 +126,24 @@ def test_dropout_rate_states_the_mean_of_all_masks_and_the_answer_by_weight_scal
     probs_of_masks = mask_probs(masks, 0.3).numpy()
     mean = probs_of_masks @ answer(factor * masks.numpy())
     scaled = answer(factor * 0.7)
-    n_kept, stated_mean, _, stated_scaled, _ = stated(
-        dropout_rate, p_drop=0.3, point="far away", trained=trained
-    )
-    assert n_kept == (stored["uniforms"] >= 0.3).sum()
+    numbers = stated(dropout_rate, p_drop=0.3, point="far away", trained=trained)
+    *_, stated_mean, _, stated_scaled, _ = numbers
     assert stated_mean == pytest.approx(mean, abs=6e-4)
     assert stated_scaled == pytest.approx(scaled, abs=6e-4)
+
+
+def test_dropout_rate_draws_a_mask_for_each_example_of_each_batch():
+    """Of 32 masks of ten units; equal masks would have equal counts in a batch, or in all."""
+    counts = []
+    for batch in dropout_rate.BATCHES:
+        numbers = stated(dropout_rate, batch=batch, p_drop=0.5)
+        counts.append(numbers[:4])
+    counts = np.array(counts)
+    assert abs(counts.mean() - 5) < 4 * np.sqrt(2.5 / counts.size)
+    assert all(len(set(batch)) > 1 for batch in counts.tolist())
+    assert len(np.unique(counts, axis=0)) == len(dropout_rate.BATCHES)
+    fewer = stated(dropout_rate, batch=3, p_drop=0.7)[:4]
+    assert (np.array(fewer) <= counts[2]).all()
 
 
 def test_dropout_rate_shows_that_training_with_dropout_makes_the_sub_networks_vote_together():

@@ -13,7 +13,7 @@ from scipy.integrate import quad, trapezoid
 from scipy.special import dawsn, expit, ndtr
 from scipy.stats import t as student
 
-from bdl_lessons.core import BLUE, RED
+from bdl_lessons.core import INK, RED
 from bdl_lessons.datasets import co2
 from bdl_lessons.panels import (
     arrays,
@@ -264,16 +264,18 @@ def test_dropout_prior():
 
 @pytest.mark.parametrize("trained", dropout_rate.TRAINED)
 def test_dropout_rate(trained):
-    figure, (n_kept, mean, std, scaled, _) = draw(
+    figure, (*n_kept, mean, std, scaled, _) = draw(
         dropout_rate, p_drop=0.3, point="far away", trained=trained
     )
-    network, histogram, plane = figure.axes
-    connections, units, _ = network.collections
-    is_filled = [to_hex(colour) == BLUE.lower() for colour in units.get_facecolor()]
-    assert sum(is_filled) == n_kept
-    is_thick = np.array(connections.get_linewidths()) > 1
-    connections_of_unit = is_thick.reshape(-1, 3)
-    assert connections_of_unit.all(axis=1).tolist() == is_filled
+    networks, histogram, plane = figure.axes
+    edges, units, _ = networks.collections
+    faces = [to_hex(colour) for colour in units.get_facecolor()]
+    is_filled = np.array(faces).reshape(4, 10) != "#ffffff"
+    assert is_filled.sum(axis=1).tolist() == n_kept
+    thick = np.array(edges.get_linewidths()) > 1
+    assert thick.reshape(4, 10, 3).all(axis=2).tolist() == is_filled.tolist()
+    for colour, row in zip(dropout_rate.COLOURS, np.array(faces).reshape(4, 10), strict=True):
+        assert set(row) == {colour.lower(), "#ffffff"}
 
     assert abs(mean - scaled) > 0.01
     assert the(histogram, "exact mean").get_xdata() == pytest.approx([mean, mean], abs=6e-4)
@@ -287,9 +289,23 @@ def test_dropout_rate(trained):
     variance = heights @ (middles - mean) ** 2
     assert np.sqrt(variance) == pytest.approx(std, abs=half_a_bin)
 
-    star = plane.collections[-1]
+    boundaries, *_, rings, star = plane.collections
     (point,) = star.get_offsets().tolist()
     assert point == list(dropout_rate.POINTS["far away"])
+    points = arrays.load("dropout_rate")["x"].tolist()
+    assert all(example in points for example in rings.get_offsets().tolist())
+    assert [to_hex(c) for c in rings.get_edgecolor()] == [c.lower() for c in dropout_rate.COLOURS]
+    weights = dropout_rate.trained_at(
+        0.3 if trained == "at this p_drop" else 0.0, arrays.load("dropout_rate")
+    )
+    factor = 1 if trained == "at this p_drop" else 1 / 0.7
+    colours = [colour.lower() for colour in dropout_rate.COLOURS]
+    masks = dict(zip(colours, is_filled, strict=True))
+    masks[INK.lower()] = 0.7
+    drawn = zip(boundaries.get_segments(), boundaries.get_colors(), strict=True)
+    for segment, colour in drawn:
+        on_line = dropout_rate.predict(weights, segment, noise=factor * masks[to_hex(colour)])
+        assert on_line == pytest.approx(0.5, abs=0.12), "not the boundary of this mask"
     (image,) = plane.images
     x, y = point
     left, right, bottom, top = image.get_extent()
