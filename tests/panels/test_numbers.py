@@ -42,6 +42,7 @@ from bdl_lessons.panels import (
     noise_balance,
     penalty_ellipse,
     pruning_threshold,
+    rao_blackwell,
     reflection_on_two_weights,
     rotated_digit,
     structure_and_nll,
@@ -428,6 +429,37 @@ def test_rotated_digit_states_how_many_ones_are_called_something_else(angle):
 
 
 # Lesson 06
+
+
+@pytest.mark.parametrize("off_target", [0.0, 2.0, 20.0])
+@pytest.mark.parametrize("n_inputs", [1, 2, 10])
+def test_rao_blackwell_has_the_variances_of_gradients_from_autograd(n_inputs, off_target):
+    """Of (a - y)² for log sigma² of one weight, with inputs and variances that are not 1."""
+    n_draws = 400_000
+    x = 0.7
+    log_var = torch.full((n_draws, n_inputs), -0.4, dtype=torch.float64, requires_grad=True)
+    delta = n_inputs * x**2 * math.exp(-0.4)
+    offset = -math.sqrt(off_target * delta)
+    eps = normal(n_draws, n_inputs)
+    drawn = offset + (x * (log_var / 2).exp() * eps).sum(1)
+    noise = normal(n_draws, seed=1)
+    local = offset + (x**2 * log_var.exp()).sum(1).sqrt() * noise
+    exact = delta / n_inputs
+    numbers = stated(rao_blackwell, n_inputs=n_inputs, off_target=off_target, zeta=1.2)
+    weights, activation, left_out, ratio, guess, mean = numbers
+    for activations, expected in ((drawn, weights), (local, activation)):
+        gradient = torch.autograd.grad(activations.square().sum(), log_var)[0][:, 0]
+        assert gradient.mean().item() == pytest.approx(exact, rel=0.06)
+        assert gradient.var().item() / exact**2 == pytest.approx(expected, rel=0.03)
+    assert left_out == pytest.approx(weights - activation)
+    assert ratio == pytest.approx(weights / activation, abs=0.006)
+
+    zeta = (drawn.detach() - offset) / math.sqrt(delta)
+    is_near = (zeta - 1.2).abs() < 0.05
+    eps_given_zeta = eps[is_near, 0].mean().item()
+    derivative = (offset + 1.2 * math.sqrt(delta)) * x * math.exp(-0.2)  # for one unit of eps
+    assert guess == pytest.approx(eps_given_zeta, abs=0.04)
+    assert mean == pytest.approx(derivative * eps_given_zeta / exact, rel=0.08)
 
 
 def test_minibatch_variance_is_that_of_minibatches_that_are_drawn():

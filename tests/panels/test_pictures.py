@@ -35,6 +35,7 @@ from bdl_lessons.panels import (
     noise_balance,
     penalty_ellipse,
     pruning_threshold,
+    rao_blackwell,
     reflection_on_two_weights,
     rotated_digit,
     structure_and_nll,
@@ -115,6 +116,10 @@ LEGENDS = {
         {"bound ½ λmax Σα": "ink --"},
     ],
     pruning_threshold: [{"test accuracy": "ink -", "sparsity": "blue :"}],
+    rao_blackwell: [
+        {"(6), drawn weights": "grey o", "(7), drawn activation": "blue -"},
+        {"left out": "red area //", "stays": "blue area"},
+    ],
     rotated_digit: [{"called something else": "ink -", "with more than 0.9": "red --"}],
     reflection_on_two_weights: [
         {"exact posterior": "ink --", "VSD": "blue -"},
@@ -537,6 +542,48 @@ def test_minibatch_variance():
     assert tops["per minibatch"] == pytest.approx(1)
     (shared,) = [one for one in named(right, "covariance") if one.get_height() > 0]
     assert shared.get_height() == pytest.approx(covariance / 100, abs=0.006)
+
+
+def test_rao_blackwell():
+    figure, (weights, activation, left_out, ratio, guess, mean) = draw(
+        rao_blackwell, n_inputs=5, off_target=2.0, zeta=0.8
+    )
+    left, middle, right = figure.axes
+    grey, orange, foot = left.lines
+    eps, others = np.concatenate([grey.get_xydata(), orange.get_xydata()]).T
+    zeta = eps / math.sqrt(5) + others * math.sqrt(4 / 5)  # along the arrow
+    n_grey = len(grey.get_xdata())
+    assert np.abs(zeta[n_grey:] - 0.8).max() < rao_blackwell.HALF_WIDTH
+    assert np.abs(zeta[:n_grey] - 0.8).min() >= rao_blackwell.HALF_WIDTH
+    moments = np.cov(eps, others)
+    std_error = (2 / len(eps)) ** 0.5
+    np.testing.assert_allclose(moments, np.eye(2), atol=4 * std_error)
+    (arrow,) = left.patches
+    tail, head = arrow.get_path().vertices[[0, 2]]
+    direction = (head - tail) / np.linalg.norm(head - tail)
+    np.testing.assert_allclose(direction, [5**-0.5, 0.8**0.5], atol=0.01)
+    assert foot.get_xydata()[0] == pytest.approx([0.8 * 5**-0.5, 0.8 * 0.8**0.5])
+    assert foot.get_xdata()[0] == pytest.approx(guess, abs=0.006)
+
+    all_dots, orange_estimates, _, diamond = middle.lines
+    at = np.concatenate([all_dots.get_xydata(), orange_estimates.get_xydata()])
+    np.testing.assert_allclose(at[:, 0], zeta)
+    np.testing.assert_allclose(at[:, 1], math.sqrt(5) * (zeta - math.sqrt(2)) * eps)
+    places, heights = the(middle, "(7), drawn activation").get_data()
+    np.testing.assert_allclose(heights, (places - math.sqrt(2)) * places)
+    assert diamond.get_xydata()[0] == pytest.approx([0.8, mean], abs=0.006)
+
+    share = activation / weights
+    assert by_tick(right) == {"(6)": 0, "(7)": 1}
+    spans = {}
+    for name in ("stays", "left out"):
+        for bar in named(right, name):
+            spans[name, round(centre(bar))] = span(bar)
+    assert spans["stays", 0] == pytest.approx((0, share))
+    assert spans["stays", 1] == pytest.approx((0, share))
+    assert spans["left out", 0] == pytest.approx((share, 1))
+    assert left_out / weights == pytest.approx(1 - share)
+    assert ratio == pytest.approx(1 / share, abs=0.006)
 
 
 def test_noise_balance():
