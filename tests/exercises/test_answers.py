@@ -74,6 +74,18 @@ def estimate(lost=(), with_probs=True, common_coin=True):
     return answer
 
 
+def by_mean_of_logs(row, p_drop, sigma, length_scale, n_samples, generator):
+    """04.3 with the logarithms of both spikes averaged, by other draws than the reference."""
+    noise = normal(n_samples, len(row), generator=generator)
+    is_kept = torch.rand(n_samples, 1, generator=generator) < 1 - p_drop
+    w = row * is_kept + sigma * noise
+    prior = torch.distributions.Normal(0.0, 1 / length_scale)
+    kept = torch.distributions.Normal(row, sigma).log_prob(w).sum(1)
+    dropped = torch.distributions.Normal(0.0, sigma).log_prob(w).sum(1)
+    log_q = (1 - p_drop) * kept + p_drop * dropped
+    return (log_q - prior.log_prob(w).sum(1)).mean()
+
+
 def passes_of(is_random):
     """05.4 with another way to recognise a random module."""
 
@@ -210,6 +222,7 @@ WRONG = [
     ("02.4", weight_twice, "has the weight twice"),
     ("03.2", lambda x, z: cosine(x, z).acos(), "arccos out of its range"),
     ("03.4", lambda C, y, tau, h: solution("03.4")(C, y, tau, 1), "whatever the horizon is"),
+    ("04.3", by_mean_of_logs, "weighted mean of the logarithms"),
     ("04.3", estimate(lost=["sigma"]), "log N(w; m, sigma²) contains"),
     ("04.3", estimate(lost=["length_scale"]), "log p(w) contains"),
     ("04.3", estimate(lost=["sigma", "length_scale"]), "both densities lack"),

@@ -40,6 +40,7 @@ from bdl_lessons.panels import (
     minibatch_variance,
     noise_and_kl,
     noise_balance,
+    noise_choice,
     penalty_ellipse,
     pruning_threshold,
     rao_blackwell,
@@ -374,6 +375,47 @@ def test_dropout_prior_states_the_noise_of_equation_21_and_a_slope_that_meets_it
     assert noise == pytest.approx(tau**-0.5, rel=1e-2)
     assert limit == pytest.approx(keep * length_scale**2)
     assert slope == pytest.approx(limit, abs=2e-3)
+
+
+@pytest.mark.parametrize("noise_std", [0.1, 1.0])
+@pytest.mark.parametrize("p_drop", [0.02, 0.5])
+def test_noise_choice_is_where_the_elbo_over_all_masks_is_stationary(p_drop, noise_std):
+    """In the weights and in tau, with the 1024 masks enumerated; found by Newton's method here."""
+    n_train = 40
+    x, true_weights, noise = map(torch.tensor, noise_choice._data())
+    x = x[:n_train]
+    y = x @ true_weights + noise_std * noise[:n_train]
+    masks = all_masks(10).double()
+    probs = mask_probs(masks, p_drop).double()
+
+    def minus_elbo(parameters):
+        theta, log_tau = parameters[:10], parameters[10]
+        outputs = (masks * theta) @ x.T  # (masks, examples)
+        squared = probs @ (y - outputs).square()
+        data = 0.5 * (log_tau.exp() * squared - log_tau).sum()
+        return data + 0.5 * (1 - p_drop) * theta.square().sum()
+
+    parameters = torch.zeros(11, dtype=torch.float64, requires_grad=True)
+    optimizer = torch.optim.LBFGS([parameters], max_iter=500, line_search_fn="strong_wolfe")
+
+    def closure():
+        optimizer.zero_grad()
+        loss = minus_elbo(parameters)
+        loss.backward()
+        return loss
+
+    optimizer.step(closure)
+    theta, log_tau = parameters.detach()[:10], parameters.detach()[10]
+    outputs = (masks * theta) @ x.T
+    mean = probs @ outputs
+    residual_var = (y - mean).square().mean().item() / noise_std**2
+    mask_var = (probs @ (outputs - mean).square()).mean().item() / noise_std**2
+    numbers = stated(noise_choice, p_drop=p_drop, noise_std=noise_std, n_train=n_train)
+    residual, over_masks, chosen, ratio = numbers
+    assert residual == pytest.approx(residual_var, rel=0.01)
+    assert over_masks == pytest.approx(mask_var, rel=0.01)
+    assert chosen == pytest.approx(math.exp(-log_tau) / noise_std**2, rel=0.01)
+    assert ratio == pytest.approx(chosen**0.5, rel=0.01)
 
 
 # Lesson 05

@@ -33,6 +33,7 @@ from bdl_lessons.panels import (
     minibatch_variance,
     noise_and_kl,
     noise_balance,
+    noise_choice,
     penalty_ellipse,
     pruning_threshold,
     rao_blackwell,
@@ -109,6 +110,10 @@ LEGENDS = {
     noise_balance: [
         {"sum": "ink -", "KL term": "blue --", "expected loss": "red -."},
         {"loss: towards less noise": "red -.", "KL: towards more noise": "blue --"},
+    ],
+    noise_choice: [
+        {"by the ELBO": "ink -", "training residual alone": "blue --"},
+        {"over masks": "red area //", "training residual": "blue area"},
     ],
     penalty_ellipse: [
         {"2 std of h ∘ ξ": "red -", "equal output at w₀": "blue :"},
@@ -584,6 +589,25 @@ def test_rao_blackwell():
     assert spans["left out", 0] == pytest.approx((share, 1))
     assert left_out / weights == pytest.approx(1 - share)
     assert ratio == pytest.approx(1 / share, abs=0.006)
+
+
+def test_noise_choice():
+    figure, (residual, over_masks, chosen, ratio) = draw(
+        noise_choice, p_drop=0.1, noise_std=0.3, n_train=20
+    )
+    left, right = figure.axes
+    for name, std in (("by the ELBO", ratio), ("training residual alone", residual**0.5)):
+        rates, heights = the(left, name).get_data()
+        at_rate = np.exp(np.interp(math.log(0.1), np.log(rates), np.log(heights)))
+        assert at_rate == pytest.approx(std, rel=0.01)
+    assert by_tick(right) == {"ELBO's 1/τ": 0, "true noise": 1}
+    (lower,) = named(right, "training residual")
+    (upper,) = named(right, "over masks")
+    assert span(lower) == pytest.approx((0, residual), rel=0.01)
+    assert span(upper) == pytest.approx((residual, residual + over_masks), rel=0.01)
+    assert chosen == pytest.approx(residual + over_masks, rel=0.01)
+    (truth,) = (bar for bar in right.patches if round(centre(bar)) == 1)
+    assert span(truth) == (0, 1)
 
 
 def test_noise_balance():
