@@ -145,13 +145,22 @@ def _flips(layer, n_in: int, n_out: int) -> Tensor:
 
 
 def _traits(noise: Tensor) -> list[float]:
-    """What tells wrong layers apart, however they draw: means, variances, correlation."""
+    """What tells wrong layers apart, however they draw: means, variances, correlations."""
     second_and_third_example = noise[:, 1:].movedim(1, 0).flatten(1)
     correlation = torch.corrcoef(second_and_third_example)[0, 1]
     size_of_correlation = float(correlation > 0.1) + float(correlation > 0.95)
+    between_units = torch.corrcoef(noise[:, 1].T)  # of the second example
+    n_units = len(between_units)
+    off_diagonal = (between_units.sum() - n_units) / (n_units * (n_units - 1))
+    units_are_correlated = float(off_diagonal > 0.2)
     has_mean = float(noise.mean(0).abs().max() > 0.5)
     variances_in_halves = noise.var((0, 2)).mul(2).round()
-    return [has_mean, *variances_in_halves.tolist(), size_of_correlation]
+    return [
+        has_mean,
+        *variances_in_halves.tolist(),
+        size_of_correlation,
+        units_are_correlated,
+    ]
 
 
 def _traits_of_flips(answer) -> list[float]:
@@ -228,6 +237,17 @@ EXERCISES = (
                     "with a draw of its own for each example w varies too: its Var[L_n] is 1 + 9, "
                     "not 9."
                 ),
+            ),
+            KnownError(
+                lambda: [10.0, 1.9, 1.009],
+                diagnosis=(
+                    "these are the variances with one draw. Divide each by the variance with a "
+                    "draw for each example, 10 / B."
+                ),
+            ),
+            KnownError(
+                lambda: [ratio**0.5 for ratio in variance_ratios()],
+                diagnosis="these are ratios of standard deviations. The task asks for variances.",
             ),
             KnownError(
                 lambda: [1.1, 2.0, 101.0],
@@ -433,6 +453,26 @@ EXERCISES = (
                 diagnosis=(
                     "this is still the bug: the noise of the bias has the shape (Q,), so all "
                     "examples share it, and their losses are correlated as in (3)."
+                ),
+            ),
+            KnownError(
+                lambda x, mu, sigma, bias_mu, bias_sigma, generator: (
+                    noisy_layer(x, mu, sigma, bias_mu, 0 * bias_sigma, generator)
+                    + bias_sigma * torch.randn(len(x), 1, generator=generator)
+                ),
+                diagnosis=(
+                    "examples have noise of their own now, but all units of an example share that "
+                    "of the bias: it has the shape (B, 1). Every unit has a bias of its own."
+                ),
+            ),
+            KnownError(
+                lambda x, mu, sigma, bias_mu, bias_sigma, generator: (
+                    noisy_layer(x, mu, sigma, bias_mu, 0 * bias_sigma, generator)
+                    + bias_sigma * torch.randn(1, generator=generator)
+                ),
+                diagnosis=(
+                    "one number is the noise of all biases in all examples, so that examples and "
+                    "units are correlated."
                 ),
             ),
             KnownError(

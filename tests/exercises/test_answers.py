@@ -74,6 +74,18 @@ def estimate(lost=(), with_probs=True, common_coin=True):
     return answer
 
 
+def by_mean_of_logs(row, p_drop, sigma, length_scale, n_samples, generator):
+    """04.3 with the logarithms of both spikes averaged, by other draws than the reference."""
+    noise = normal(n_samples, len(row), generator=generator)
+    is_kept = torch.rand(n_samples, 1, generator=generator) < 1 - p_drop
+    w = row * is_kept + sigma * noise
+    prior = torch.distributions.Normal(0.0, 1 / length_scale)
+    kept = torch.distributions.Normal(row, sigma).log_prob(w).sum(1)
+    dropped = torch.distributions.Normal(0.0, sigma).log_prob(w).sum(1)
+    log_q = (1 - p_drop) * kept + p_drop * dropped
+    return (log_q - prior.log_prob(w).sum(1)).mean()
+
+
 def passes_of(is_random):
     """05.4 with another way to recognise a random module."""
 
@@ -103,14 +115,14 @@ def flipped(shape_in, shape_out):
     return answer
 
 
-def with_bias_noise(shape):
+def with_bias_noise(shape, std_factor=1.0):
     """06.4 with weights that are drawn locally; the noise of the bias has this shape."""
 
     def answer(x, mu, sigma, bias_mu, bias_sigma, generator):
         sizes = {"B": len(x), "Q": mu.shape[1], "1": 1}
         noise = normal(len(x), mu.shape[1], generator=generator)
         bias_noise = normal(*[sizes[axis] for axis in shape], generator=generator)
-        bias = bias_mu + bias_sigma * bias_noise
+        bias = bias_mu + std_factor * bias_sigma * bias_noise
         return x @ mu + (x**2 @ sigma**2).sqrt() * noise + bias
 
     return answer
@@ -197,7 +209,7 @@ NEARLY_RIGHT = [
     ("04.3", lambda *args: 1.03 * solution("04.3")(*args)),
     ("04.4", lambda output, y, *kl: solution("04.4")(output, y, *kl) * len(y)),
     ("04.4", lambda output, y, kl, tau, n: (output - y).norm() ** 2 / 12 + kl / (tau * n)),
-    ("06.4", with_bias_noise("B1")),
+    ("06.4", with_bias_noise("BQ", std_factor=0.5)),
     ("13.4", at_least_one),
     ("15.1", lambda cost: [2 * cost, cost / 2, cost - cost**2 / 2]),
     ("13.4", lambda *pilot: solution("13.4")(*pilot) + 1e-6),  # no whole number
@@ -210,6 +222,7 @@ WRONG = [
     ("02.4", weight_twice, "has the weight twice"),
     ("03.2", lambda x, z: cosine(x, z).acos(), "arccos out of its range"),
     ("03.4", lambda C, y, tau, h: solution("03.4")(C, y, tau, 1), "whatever the horizon is"),
+    ("04.3", by_mean_of_logs, "weighted mean of the logarithms"),
     ("04.3", estimate(lost=["sigma"]), "log N(w; m, sigma²) contains"),
     ("04.3", estimate(lost=["length_scale"]), "log p(w) contains"),
     ("04.3", estimate(lost=["sigma", "length_scale"]), "both densities lack"),
@@ -222,6 +235,11 @@ WRONG = [
     ("13.2", lambda errors: solution("13.2")(errors).float(), "only the first digits"),
     ("13.3", by_logsumexp(), "the variance is still divided by the number of splits"),
     ("13.3", by_joint_likelihood, "the joint likelihood of all test examples"),
+    ("06.1", lambda: [10.0, 1.9, 1.009], "the variances with one draw"),
+    ("06.1", lambda: [1.0, 1.9**0.5, 100.9**0.5], "ratios of standard deviations"),
+    ("06.4", with_bias_noise("1Q"), "all examples share it"),
+    ("06.4", with_bias_noise("B1"), "all units of an example share that of the bias"),
+    ("06.4", with_bias_noise("11"), "one number is the noise of all biases"),
     ("06.3", flipped("1K", "BQ"), "no   inputs have signs of their own"),
     ("06.3", flipped("BK", "B1"), "no   outputs have signs of their own"),
 ]

@@ -40,8 +40,10 @@ from bdl_lessons.panels import (
     minibatch_variance,
     noise_and_kl,
     noise_balance,
+    noise_choice,
     penalty_ellipse,
     pruning_threshold,
+    rao_blackwell,
     reflection_on_two_weights,
     rotated_digit,
     structure_and_nll,
@@ -403,6 +405,47 @@ def test_dropout_prior_states_the_noise_of_equation_21_and_a_slope_that_meets_it
     assert slope == pytest.approx(limit, abs=2e-3)
 
 
+@pytest.mark.parametrize("noise_std", [0.1, 1.0])
+@pytest.mark.parametrize("p_drop", [0.02, 0.5])
+def test_noise_choice_is_where_the_elbo_over_all_masks_is_stationary(p_drop, noise_std):
+    """In the weights and in tau, with the 1024 masks enumerated; found by Newton's method here."""
+    n_train = 40
+    x, true_weights, noise = map(torch.tensor, noise_choice._data())
+    x = x[:n_train]
+    y = x @ true_weights + noise_std * noise[:n_train]
+    masks = all_masks(10).double()
+    probs = mask_probs(masks, p_drop).double()
+
+    def minus_elbo(parameters):
+        theta, log_tau = parameters[:10], parameters[10]
+        outputs = (masks * theta) @ x.T  # (masks, examples)
+        squared = probs @ (y - outputs).square()
+        data = 0.5 * (log_tau.exp() * squared - log_tau).sum()
+        return data + 0.5 * (1 - p_drop) * theta.square().sum()
+
+    parameters = torch.zeros(11, dtype=torch.float64, requires_grad=True)
+    optimizer = torch.optim.LBFGS([parameters], max_iter=500, line_search_fn="strong_wolfe")
+
+    def closure():
+        optimizer.zero_grad()
+        loss = minus_elbo(parameters)
+        loss.backward()
+        return loss
+
+    optimizer.step(closure)
+    theta, log_tau = parameters.detach()[:10], parameters.detach()[10]
+    outputs = (masks * theta) @ x.T
+    mean = probs @ outputs
+    residual_var = (y - mean).square().mean().item() / noise_std**2
+    mask_var = (probs @ (outputs - mean).square()).mean().item() / noise_std**2
+    numbers = stated(noise_choice, p_drop=p_drop, noise_std=noise_std, n_train=n_train)
+    residual, over_masks, chosen, ratio = numbers
+    assert residual == pytest.approx(residual_var, rel=0.01)
+    assert over_masks == pytest.approx(mask_var, rel=0.01)
+    assert chosen == pytest.approx(math.exp(-log_tau) / noise_std**2, rel=0.01)
+    assert ratio == pytest.approx(chosen**0.5, rel=0.01)
+
+
 # Lesson 05
 
 
@@ -462,6 +505,37 @@ def test_rotated_digit_states_how_many_ones_are_called_something_else(angle):
 
 
 # Lesson 06
+
+
+@pytest.mark.parametrize("off_target", [0.0, 2.0, 20.0])
+@pytest.mark.parametrize("n_inputs", [1, 2, 10])
+def test_rao_blackwell_has_the_variances_of_gradients_from_autograd(n_inputs, off_target):
+    """Of (a - y)² for log sigma² of one weight, with inputs and variances that are not 1."""
+    n_draws = 400_000
+    x = 0.7
+    log_var = torch.full((n_draws, n_inputs), -0.4, dtype=torch.float64, requires_grad=True)
+    delta = n_inputs * x**2 * math.exp(-0.4)
+    offset = -math.sqrt(off_target * delta)
+    eps = normal(n_draws, n_inputs)
+    drawn = offset + (x * (log_var / 2).exp() * eps).sum(1)
+    noise = normal(n_draws, seed=1)
+    local = offset + (x**2 * log_var.exp()).sum(1).sqrt() * noise
+    exact = delta / n_inputs
+    numbers = stated(rao_blackwell, n_inputs=n_inputs, off_target=off_target, zeta=1.2)
+    weights, activation, left_out, ratio, guess, mean = numbers
+    for activations, expected in ((drawn, weights), (local, activation)):
+        gradient = torch.autograd.grad(activations.square().sum(), log_var)[0][:, 0]
+        assert gradient.mean().item() == pytest.approx(exact, rel=0.06)
+        assert gradient.var().item() / exact**2 == pytest.approx(expected, rel=0.03)
+    assert left_out == pytest.approx(weights - activation)
+    assert ratio == pytest.approx(weights / activation, abs=0.006)
+
+    zeta = (drawn.detach() - offset) / math.sqrt(delta)
+    is_near = (zeta - 1.2).abs() < 0.05
+    eps_given_zeta = eps[is_near, 0].mean().item()
+    derivative = (offset + 1.2 * math.sqrt(delta)) * x * math.exp(-0.2)  # for one unit of eps
+    assert guess == pytest.approx(eps_given_zeta, abs=0.04)
+    assert mean == pytest.approx(derivative * eps_given_zeta / exact, rel=0.08)
 
 
 def test_minibatch_variance_is_that_of_minibatches_that_are_drawn():

@@ -33,8 +33,10 @@ from bdl_lessons.panels import (
     minibatch_variance,
     noise_and_kl,
     noise_balance,
+    noise_choice,
     penalty_ellipse,
     pruning_threshold,
+    rao_blackwell,
     reflection_on_two_weights,
     rotated_digit,
     structure_and_nll,
@@ -109,12 +111,20 @@ LEGENDS = {
         {"sum": "ink -", "KL term": "blue --", "expected loss": "red -."},
         {"loss: towards less noise": "red -.", "KL: towards more noise": "blue --"},
     ],
+    noise_choice: [
+        {"by the ELBO": "ink -", "training residual alone": "blue --"},
+        {"over masks": "red area //", "training residual": "blue area"},
+    ],
     penalty_ellipse: [
         {"2 std of h ∘ ξ": "red -", "equal output at w₀": "blue :"},
         {"w₀, without noise": "blue dots", "clean loss": "blue -", "R": "red --"},
         {"bound ½ λmax Σα": "ink --"},
     ],
     pruning_threshold: [{"test accuracy": "ink -", "sparsity": "blue :"}],
+    rao_blackwell: [
+        {"(6), drawn weights": "grey o", "(7), drawn activation": "blue -"},
+        {"left out": "red area //", "stays": "blue area"},
+    ],
     rotated_digit: [{"called something else": "ink -", "with more than 0.9": "red --"}],
     reflection_on_two_weights: [
         {"exact posterior": "ink --", "VSD": "blue -"},
@@ -631,6 +641,67 @@ def test_minibatch_variance():
     assert tops["per minibatch"] == pytest.approx(1)
     (shared,) = [bar for bar in named(right, "covariance") if bar.get_height() > 0]
     assert shared.get_height() == pytest.approx(covariance / 100, abs=0.006)
+
+
+def test_rao_blackwell():
+    figure, (weights, activation, left_out, ratio, guess, mean) = draw(
+        rao_blackwell, n_inputs=5, off_target=2.0, zeta=0.8
+    )
+    left, middle, right = figure.axes
+    grey, orange, foot = left.lines
+    eps, others = np.concatenate([grey.get_xydata(), orange.get_xydata()]).T
+    zeta = eps / math.sqrt(5) + others * math.sqrt(4 / 5)  # along the arrow
+    n_grey = len(grey.get_xdata())
+    assert np.abs(zeta[n_grey:] - 0.8).max() < rao_blackwell.HALF_WIDTH
+    assert np.abs(zeta[:n_grey] - 0.8).min() >= rao_blackwell.HALF_WIDTH
+    moments = np.cov(eps, others)
+    std_error = (2 / len(eps)) ** 0.5
+    np.testing.assert_allclose(moments, np.eye(2), atol=4 * std_error)
+    (arrow,) = left.patches
+    tail, head = arrow.get_path().vertices[[0, 2]]
+    direction = (head - tail) / np.linalg.norm(head - tail)
+    np.testing.assert_allclose(direction, [5**-0.5, 0.8**0.5], atol=0.01)
+    assert foot.get_xydata()[0] == pytest.approx([0.8 * 5**-0.5, 0.8 * 0.8**0.5])
+    assert foot.get_xdata()[0] == pytest.approx(guess, abs=0.006)
+
+    all_dots, orange_estimates, _, diamond = middle.lines
+    at = np.concatenate([all_dots.get_xydata(), orange_estimates.get_xydata()])
+    np.testing.assert_allclose(at[:, 0], zeta)
+    np.testing.assert_allclose(at[:, 1], math.sqrt(5) * (zeta - math.sqrt(2)) * eps)
+    places, heights = the(middle, "(7), drawn activation").get_data()
+    np.testing.assert_allclose(heights, (places - math.sqrt(2)) * places)
+    assert diamond.get_xydata()[0] == pytest.approx([0.8, mean], abs=0.006)
+
+    share = activation / weights
+    assert by_tick(right) == {"(6)": 0, "(7)": 1}
+    spans = {}
+    for name in ("stays", "left out"):
+        for bar in named(right, name):
+            spans[name, round(centre(bar))] = span(bar)
+    assert spans["stays", 0] == pytest.approx((0, share))
+    assert spans["stays", 1] == pytest.approx((0, share))
+    assert spans["left out", 0] == pytest.approx((share, 1))
+    assert left_out / weights == pytest.approx(1 - share)
+    assert ratio == pytest.approx(1 / share, abs=0.006)
+
+
+def test_noise_choice():
+    figure, (residual, over_masks, chosen, ratio) = draw(
+        noise_choice, p_drop=0.1, noise_std=0.3, n_train=20
+    )
+    left, right = figure.axes
+    for name, std in (("by the ELBO", ratio), ("training residual alone", residual**0.5)):
+        rates, heights = the(left, name).get_data()
+        at_rate = np.exp(np.interp(math.log(0.1), np.log(rates), np.log(heights)))
+        assert at_rate == pytest.approx(std, rel=0.01)
+    assert by_tick(right) == {"ELBO's 1/τ": 0, "true noise": 1}
+    (lower,) = named(right, "training residual")
+    (upper,) = named(right, "over masks")
+    assert span(lower) == pytest.approx((0, residual), rel=0.01)
+    assert span(upper) == pytest.approx((residual, residual + over_masks), rel=0.01)
+    assert chosen == pytest.approx(residual + over_masks, rel=0.01)
+    (truth,) = (bar for bar in right.patches if round(centre(bar)) == 1)
+    assert span(truth) == (0, 1)
 
 
 def test_noise_balance():
