@@ -1,6 +1,7 @@
 """Render the records: one Markdown page for all experiments, one figure for each."""
 
 import json
+import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,18 +18,22 @@ from reproductions.records import read_records, records_path, trial_key
 
 _HEAD = """# Recorded experiments
 
-What papers on dropout and Bayesian networks say, measured again. A statement is taken apart into
-cases, such as a width or a data set; it is *reproduced* where it holds in all of them, *in part*
-where it holds in half or more. Below, each table and figure stands with its set-up. MAP has no
-noise, MCD is MC dropout, D.E a deep ensemble, VD (A: on units) and VSD variational dropout without
-and with structure, by T reflections, BBB Bayes by backprop, LRT local reparameterization.
+What papers on dropout and Bayesian networks say, measured again. {summary}
 
-{summary}
+## How to read this
+
+A statement is taken apart into cases, such as a width or a data set; it is *reproduced* where it
+holds in all of them, *in part* where it holds in half or more. It leads to its experiment, where
+what is published stands beside ours, with the condition, the figure, the tables and the set-up. MAP
+has no noise, MCD is MC dropout, D.E a deep ensemble, VD (A: on units) and VSD variational dropout
+without and with structure, by T reflections, BBB Bayes by backprop, LRT local reparameterization.
 
 Written by `python -m reproductions report` from the records in this folder. Do not edit: a test
 compares this page with the records. Each line of a `.jsonl` file is one trial with its
 configuration, seed, metrics, wall time, device and versions.
 """
+FOLD_BEGINS = "<details>\n<summary>Tables and set-up</summary>\n\n"
+FOLD_ENDS = "\n\n</details>"
 _VERDICTS = ("reproduced", "in part", "not reproduced", "not run")
 
 
@@ -38,11 +43,24 @@ def text(scale: str = "paper", folder: Path = RESULTS_FOLDER) -> str:
     sections = []
     for experiment in map(reproductions.load, reproductions.PLACES):
         records = recorded(experiment, scale, folder)
-        if records:
-            claims += [(experiment.title, claim) for claim in experiment.claims(records)]
-        sections.append(_section(experiment, scale, records))
+        its_claims = list(experiment.claims(records)) if records else []
+        claims += [(experiment, claim) for claim in its_claims]
+        sections.append(_section(experiment, scale, records, its_claims))
     head = _HEAD.format(summary=_summary(claims))
     return "\n".join([head, *sections])
+
+
+def pages(text: str) -> dict[str, str]:
+    """The page in parts, for a site: ``"index"``, and one page for each experiment by its name.
+
+    There nothing is folded, and the statements of the index lead to the other pages.
+    """
+    index, *rest = re.split(r'<a id="(\w+)"></a>\n\n#(?=# )', text)
+    parts = {"index": re.sub(r"\(#(\w+)\)", r"(\1.md)", index)}
+    for name, section in zip(rest[::2], rest[1::2], strict=True):
+        unfolded = section.replace(FOLD_BEGINS, "").replace(FOLD_ENDS, "")
+        parts[name] = unfolded.replace("\n###", "\n##")
+    return parts
 
 
 def write(scale: str = "paper", folder: Path = RESULTS_FOLDER) -> list[Path]:
@@ -76,28 +94,33 @@ def recorded(experiment: Experiment, scale: str, folder: Path) -> list[Record]:
     return [by_key[key] for key in keys if key in by_key]
 
 
-def _summary(claims: Sequence[tuple[str, Claim]]) -> str:
-    """Every published statement with its place and our verdict; how many there are of each.
-
-    ``claims`` have the title of their experiment, whose last brackets name the place.
-    """
+def _summary(claims: Sequence[tuple[Experiment, Claim]]) -> str:
+    """How many statements have each verdict, and each statement in a line, led by its verdict."""
     counts = Counter(claim.verdict for _, claim in claims)
     numbers = ", ".join(f"{counts[verdict]} {verdict}" for verdict in _VERDICTS)
     by_verdict = sorted(claims, key=lambda pair: _VERDICTS.index(pair[1].verdict))
     rows = []
-    for title, claim in by_verdict:
-        place = title.rpartition("(")[2].rstrip(")")
+    for experiment, claim in by_verdict:
+        rows.append([_verdict(claim), f"[{claim.statement}](#{experiment.name})"])
+    summary = f"Of {len(claims)} statements: {numbers}."
+    return f"{summary}\n\n{markdown.table(['verdict', 'published statement'], rows)}"
+
+
+def _verdict(claim: Claim) -> str:
+    """The verdict, and in how many cases the statement holds; without cases the verdict alone."""
+    cases = f" ({claim.holds} of {claim.of})" if claim.of else ""
+    return f"**{claim.verdict}**{cases}"
+
+
+def _claims_table(claims: Sequence[Claim]) -> str:
+    """What is published beside ours."""
+    rows = []
+    for claim in claims:
         rows.append(
-            [
-                f"{claim.statement} ({place})",
-                claim.published,
-                claim.ours,
-                f"**{claim.verdict}** ({claim.holds} of {claim.of})",
-                claim.condition,
-            ]
+            [claim.statement, claim.published, claim.ours, _verdict(claim), claim.condition]
         )
     head = ["published statement", "published", "ours", "verdict", "condition"]
-    return f"Of {len(claims)} statements: {numbers}.\n\n{markdown.table(head, rows)}"
+    return markdown.table(head, rows)
 
 
 def _sort_lines(experiment: Experiment, scale: str, folder: Path) -> None:
@@ -112,25 +135,32 @@ def _sort_lines(experiment: Experiment, scale: str, folder: Path) -> None:
                 file.write(json.dumps(record).encode() + b"\n")
 
 
-def _section(experiment: Experiment, scale: str, records: list[Record]) -> str:
-    """The title of an experiment, how to run it, and what its records show."""
+def _section(
+    experiment: Experiment, scale: str, records: list[Record], claims: Sequence[Claim]
+) -> str:
+    """The title of an experiment, how to run it, its statements, and what its records show."""
     n_trials = len(experiment.trials(scale))
     option = "" if scale == "paper" else f" --scale {scale}"
     command = f"`python -m reproductions run {experiment.name}{option}`"
     missing = " The same command runs the others." if len(records) < n_trials else ""
     parts = [
+        f'<a id="{experiment.name}"></a>',
         f"## {experiment.title}",
         f"{len(records)} of {n_trials} trials are recorded, by {command}.{missing}",
     ]
+    if claims:
+        parts.append(_claims_table(claims))
     if records:
         devices = {f"{record['device']}, {record['threads']} thread(s)" for record in records}
         torches = {record["versions"]["torch"] for record in records}
         minutes = [record["seconds"] / 60 for record in records]
-        parts += [
-            f"![{experiment.title}]({experiment.name}.png)",
-            experiment.table(records),
+        set_up = (
             f"Run on {'; '.join(sorted(devices))}; torch {', '.join(sorted(torches))}; "
             f"{min(minutes):.1f} to {max(minutes):.1f} minutes a trial, other work on the machine "
-            "included.",
+            "included."
+        )
+        parts += [
+            f"![{experiment.title}]({experiment.name}.png)",
+            f"{FOLD_BEGINS}{experiment.table(records)}\n\n{set_up}{FOLD_ENDS}",
         ]
     return "\n\n".join(parts) + "\n"

@@ -12,7 +12,7 @@ from bdl_lessons.core.files import ROOT
 from bdl_lessons.datasets.records import RESULTS_FOLDER
 from bdl_lessons.panels import dropout_rate
 from reproductions import markdown
-from tools import address, metadata, references
+from tools import address, metadata, references, terms
 from tools.notebook import write
 
 README = ROOT / "README.md"
@@ -86,6 +86,7 @@ TABLES: dict[Path, dict[str, Callable[[], str]]] = {
     ROOT / "docs" / "house.md": {"subpackages": subpackages},
     ROOT / "docs" / "references.md": {"references": lambda: references.page("../notebooks/")},
     ROOT / "docs" / "reproductions.md": {"gpu": gpu_summary},
+    ROOT / "docs" / "terms.md": {"terms": lambda: terms.page("../notebooks/")},
 }
 """The pages, and what stands in them between ``<!-- name -->`` and ``<!-- end -->``."""
 

@@ -94,6 +94,19 @@ class Reference:
 
 
 @dataclass(frozen=True)
+class Formula:
+    """A formula of the lesson that stands on the formula sheet.
+
+    Attributes:
+        number: its number in the lesson, e.g. ``"10"``.
+        says: what it is, in a few words.
+    """
+
+    number: str
+    says: str
+
+
+@dataclass(frozen=True)
 class MapBox:
     """The box of a lesson on the map of the course.
 
@@ -123,6 +136,7 @@ class LessonRecord:
         runs_in: how long it runs; may be empty.
         exercise_minutes: the minutes of each exercise; empty where none are stated.
         map: its box on the map; None for a lesson that is not on it.
+        formulas: those of its numbered formulas that stand on the formula sheet.
         references: the papers that it builds on, in the order of their list.
         after_references: a paragraph below that list; may be empty.
         open_question: its last task; None if it has none.
@@ -139,6 +153,7 @@ class LessonRecord:
     runs_in: str = ""
     exercise_minutes: tuple[int, ...] = ()
     map: MapBox | None = None
+    formulas: tuple[Formula, ...] = ()
     references: tuple[Reference, ...] = ()
     after_references: str = ""
     open_question: OpenQuestion | None = None
@@ -190,6 +205,7 @@ def _record(stem: str, values: dict[str, Any]) -> LessonRecord:
         needs=tuple(Need(**need) for need in values.pop("needs", [])),
         exercise_minutes=tuple(values.pop("exercise_minutes", [])),
         map=_box(**box) if box else None,
+        formulas=tuple(Formula(**formula) for formula in values.pop("formulas", [])),
         references=tuple(Reference(**reference) for reference in values.pop("references", [])),
         open_question=OpenQuestion(**open_question) if open_question else None,
         self_test=tuple(_question(**question) for question in values.pop("self_test", [])),

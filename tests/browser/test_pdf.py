@@ -9,7 +9,7 @@ import pytest
 from pypdf import PdfReader
 
 from bdl_lessons.exercises.grader import of_lesson
-from tools import notebook
+from tools import formulas, notebook
 from tools.notebook import tags_of
 from tools.web import pdf, site
 
@@ -17,17 +17,24 @@ pytestmark = pytest.mark.browser
 
 LESSON = "13"
 LEAST_LETTERS = 60
+PRINTED_WIDTH = 688
+"""Pixels of an A4 page between its margins of 14 mm, at 96 to the inch."""
 
 
 @pytest.fixture(scope="module")
-def printed(tmp_path_factory):
-    """One lesson, printed from the site that ``BDL_SITE`` names or from one that is built here."""
-    folder = tmp_path_factory.mktemp("printed")
-    built = os.environ.get("BDL_SITE")
-    if not built:
-        built = folder / "site"
-        site.build(built, [LESSON], source=folder / "source")
-    (path,) = pdf.write(Path(built), folder / "pdf", [LESSON])
+def built(tmp_path_factory):
+    """The site that ``BDL_SITE`` names, or one with one lesson that is built here."""
+    if folder := os.environ.get("BDL_SITE"):
+        return Path(folder)
+    folder = tmp_path_factory.mktemp("built")
+    site.build(folder / "site", [LESSON], source=folder / "source")
+    return folder / "site"
+
+
+@pytest.fixture(scope="module")
+def printed(built, tmp_path_factory):
+    """One lesson on paper."""
+    (path,) = pdf.write(built, tmp_path_factory.mktemp("printed"), [LESSON])
     return path
 
 
@@ -130,3 +137,23 @@ def test_without_a_browser_the_message_says_what_to_do(monkeypatch, tmp_path):
     monkeypatch.setattr(shutil, "which", lambda name: None)
     with pytest.raises(ValueError, match="printing needs Chromium"):
         list(pdf.write(tmp_path, tmp_path / "pdf", [LESSON]))
+
+
+@pytest.mark.parametrize("sheet", formulas.SHEETS, ids=lambda sheet: sheet.name)
+def test_a_formula_sheet_fills_two_pages_and_no_formula_loses_its_end(
+    built, browser, tmp_path, sheet
+):
+    part = pdf.Printed(stem=sheet.name, title=sheet.title, path=tmp_path / "sheet.pdf")
+    page = browser.new_page()
+    pdf._print_page(page, built / f"{sheet.name}.html", part)
+    assert len(PdfReader(part.path).pages) == 2
+    page = browser.new_page(viewport={"width": PRINTED_WIDTH, "height": 900})
+    page.emulate_media(media="print")
+    page.goto((built / f"{sheet.name}.html").as_uri())
+    page.wait_for_selector("dd .katex")
+    too_wide = page.eval_on_selector_all(
+        "dd div.math",
+        "all => all.filter(each => each.scrollWidth > each.clientWidth + 1).length",
+    )
+    page.close()
+    assert too_wide == 0

@@ -1,3 +1,5 @@
+import re
+
 import pytest
 import torch
 
@@ -54,8 +56,33 @@ def test_the_page_tells_what_is_recorded_and_how_to_run_the_rest(toys, tmp_path)
     assert "| 1 | 1.0 |" in text
     assert "run toy --scale quick" in text
     assert "Of 1 statements: 0 reproduced, 1 in part, 0 not reproduced, 0 not run." in text
-    assert "| Squares grow (A toy) | always | 2 of them | **in part** (2 of 4) | toys |" in text
-    assert text.index("Squares grow (A toy)") < text.index("## ")
+    assert "| **in part** (2 of 4) | [Squares grow](#toy) |" in text
+    assert text.index("[Squares grow](#toy)") < text.index("## ")
+    assert "| Squares grow | always | 2 of them | **in part** (2 of 4) | toys |" in text
+
+
+def test_tables_are_folded_on_the_page_and_open_on_pages_of_their_own(toys, tmp_path):
+    runner.reproduce(toy.make(), "quick", folder=tmp_path)
+    text = report.text("quick", tmp_path)
+    (folded,) = re.findall(r"<details>.*?</details>", text, re.S)
+    assert "| 1 | 1.0 |" in folded
+    assert "minutes a trial" in folded
+    parts = report.pages(text)
+    assert list(parts) == ["index", "toy"]
+    assert "[Squares grow](toy.md)" in parts["index"]
+    assert parts["toy"].startswith("# A toy") or parts["toy"].startswith("# ")
+    assert "| 1 | 1.0 |" in parts["toy"]
+    assert "<details>" not in parts["toy"]
+    assert "toy.png" in parts["toy"]
+
+
+def test_the_verdicts_come_before_everything_else_and_each_leads_to_its_experiment():
+    head, *_ = report.text().split("\n## ")
+    names = re.findall(r"^\| \*\*.*?\]\(#(\w+)\) \|$", head, re.M)
+    assert len(names) >= 20
+    assert set(names) <= set(reproductions.PLACES)
+    parts = report.pages((RESULTS_FOLDER / "README.md").read_text(encoding="utf-8"))
+    assert list(parts) == ["index", *reproductions.PLACES]
 
 
 def test_the_order_of_the_file_does_not_matter(toys, tmp_path):

@@ -17,10 +17,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote, urlsplit
 
+import reproductions
 from bdl_lessons.exercises import show_solution
 from bdl_lessons.exercises.grader import lessons as lessons_with_exercises
 from bdl_lessons.exercises.grader import of_lesson
-from tools import address, metadata, notebook
+from tools import address, formulas, metadata, notebook
 from tools.web.page import PLACE_OF_PDF
 
 if TYPE_CHECKING:
@@ -29,7 +30,14 @@ if TYPE_CHECKING:
 
 WHOLE_COURSE = "course.pdf"
 _PRINT = Path(__file__).with_name("static") / "print.js"
-_APPENDICES = {"results/index.html": "Results", "references.html": "References"}
+_APPENDICES = {
+    "results/index.html": "Results",
+    **{f"results/{name}.html": reproductions.load(name).title for name in reproductions.PLACES},
+    "terms.html": "Terms and symbols",
+    **{f"{sheet.name}.html": sheet.title for sheet in formulas.SHEETS},
+    "references.html": "References",
+}
+"""Pages of the site that are printed with the whole course, behind the lessons, in this order."""
 _MARGIN = {"top": "15mm", "bottom": "18mm", "left": "14mm", "right": "14mm"}
 _FOOTER = (
     '<div style="width: 100%; margin: 0 14mm; display: flex; justify-content: space-between; '
@@ -117,7 +125,7 @@ def _pages(site: Path, numbers: list[str] | None) -> dict[Path, str]:
 
 def _stem(page: Path) -> str:
     """The name of a page's PDF without its ending."""
-    return "results" if page.parent.name == "results" else page.stem
+    return "results" if page.parts[-2:] == ("results", "index.html") else page.stem
 
 
 def _chromium() -> str:

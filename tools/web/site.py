@@ -16,7 +16,8 @@ from bdl_lessons.core.files import DATA, ROOT
 from bdl_lessons.course import route_table
 from bdl_lessons.course.lesson_map import map_rows
 from bdl_lessons.course.lesson_record import LessonRecord, lesson_records
-from tools import address, metadata, notebook, references, slides
+from reproductions import report
+from tools import address, formulas, metadata, notebook, references, slides, terms
 from tools.web import page, pictures, store
 
 _STATIC = Path(__file__).with_name("static")
@@ -98,9 +99,22 @@ def _prepare(source: Path, lessons: list[Path]) -> None:
 
 def _rendered_pages() -> dict[str, str]:
     """Pages that follow from the course, by their names: to look things up in."""
-    return {
-        "references": f"# References\n\n{references.page(link='lessons/')}\n",
-    }
+    pages = _results()
+    pages["terms"] = f"# Terms and symbols\n\n{terms.page(link='lessons/')}\n"
+    pages["references"] = f"# References\n\n{references.page(link='lessons/')}\n"
+    for sheet in formulas.SHEETS:
+        pages[sheet.name] = formulas.page(sheet, link="lessons/")
+    return pages
+
+
+def _results() -> dict[str, str]:
+    """What was measured: the verdicts, and a page for each experiment."""
+    text = (DATA / "results" / "README.md").read_text(encoding="utf-8")
+    pages = {f"results/{name}": part for name, part in report.pages(text).items()}
+    names = [name.removeprefix("results/") for name in pages if name != "results/index"]
+    listed = "\n".join(names)
+    pages["results/index"] += f"\n```{{toctree}}\n:hidden:\n\n{listed}\n```\n"
+    return pages
 
 
 def _copies() -> dict[str, Path]:
@@ -114,7 +128,6 @@ def _copies() -> dict[str, Path]:
         copies[f"_templates/{name}"] = _STATIC / name
     for path in (DATA / "results").glob("*.png"):
         copies[f"results/{path.name}"] = path
-    copies["results/index.md"] = DATA / "results" / "README.md"
     return copies
 
 

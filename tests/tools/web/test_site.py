@@ -2,6 +2,7 @@ import re
 
 import pytest
 
+import reproductions
 from bdl_lessons.core.files import NOTEBOOKS
 from bdl_lessons.course.lesson_record import lesson_records
 from tools import notebook
@@ -114,5 +115,16 @@ def test_pages_to_look_things_up_link_the_lessons_that_the_site_has(sources):
     page = (sources / "references.md").read_text()
     (line,) = [line for line in page.splitlines() if "*Auto-encoding variational Bayes*" in line]
     assert line.endswith("Lessons [02](lessons/02_evidence_lower_bound.ipynb), 06.")
-    for name in site._rendered_pages():
-        assert f'href="{name}.html"' in (sources / "index.md").read_text()
+    front_page = (sources / "index.md").read_text()
+    for name in ("terms", "references", *(sheet.name for sheet in site.formulas.SHEETS)):
+        assert (sources / f"{name}.md").exists()
+        assert f'href="{name}.html"' in front_page
+
+
+def test_results_are_an_index_and_a_page_for_each_experiment(sources):
+    index = (sources / "results" / "index.md").read_text()
+    for name in reproductions.PLACES:
+        assert f"\n{name}\n" in index
+        page = (sources / "results" / f"{name}.md").read_text()
+        for picture in re.findall(r"!\[.*\]\((.*)\)", page):
+            assert (sources / "results" / picture).exists()
