@@ -58,8 +58,6 @@ GREEK = re.compile(
 LINK_OR_CODE = re.compile(r"(\[[^\]]*\]\([^)]*\))|```.*?```|`[^`]*`", re.S)
 MENTION = re.compile(r"\b[Ll]essons?\s(?:§|\d\d)(?:(?:,|,? and|,? or| to)\s(?:§|\d\d\b(?!\.)))*")
 LABELLED = re.compile(r"\[(?:[Ll]essons? )?(\d\d)\b[^\]]*\]\((\d\d)_")
-NOT_LINKED_YET = {"00", "01", "04", "06", "08"}
-"""Lessons in which mentions of other lessons may be plain words still."""
 PRIVATE_PATH = re.compile(r"/(?:home|root|Users|tmp)/|[A-Z]:\\\\Users")
 
 
@@ -265,8 +263,6 @@ def mentions(notebook: NotebookNode, path: Path) -> Iterator[str]:
         for label, target in LABELLED.findall(cell.source):
             if label != target:
                 yield f"{cell.id}: a link says lesson {label} and leads to {target}"
-        if number in NOT_LINKED_YET:
-            continue
         for other in plain_mentions(cell.source):
             if other != number:
                 yield f"{cell.id}: lesson {other} is named without a link to its notebook"

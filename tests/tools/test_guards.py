@@ -6,7 +6,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from tools import guards, notebook
+from tools import guards
 from tools.guards import problems
 
 new = nbformat.v4
@@ -241,10 +241,3 @@ def test_a_lesson_that_is_named_without_a_link_is_found(text, numbers):
 def test_a_link_that_names_another_lesson_is_found():
     (problem,) = mentions("[Lesson 05](06_b.ipynb) and [06](06_b.ipynb)")
     assert "says lesson 05 and leads to 06" in problem
-
-
-def test_lessons_that_are_excused_still_have_plain_mentions():
-    for path in notebook.paths(sorted(guards.NOT_LINKED_YET)):
-        written = [cell.source for cell in guards._written(notebook.read(path))]
-        plain = {number for source in written for number in guards.plain_mentions(source)}
-        assert plain - {path.name[:2]}, f"take {path.name[:2]} out of NOT_LINKED_YET"

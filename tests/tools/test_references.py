@@ -9,8 +9,6 @@ from bdl_lessons.core.files import ROOT
 from bdl_lessons.course.lesson_record import Reference, lesson_records
 from tools import guards, metadata, notebook, references
 
-PENDING = {"01", "04", "06", "08"}
-"""Lessons whose references are typed in their notebook still."""
 ARXIV = re.compile(r"\d{4}\.\d{4,5}")
 DOI = re.compile(r"10\.\d{4,9}/\S*[^\s.,)]")
 
@@ -62,8 +60,7 @@ def test_every_lesson_renders_its_references():
     for lesson in metadata.lessons():
         if lesson.is_index or not lesson.record.references:
             continue
-        tagged = lesson.cells("references")
-        assert len(tagged) == (0 if lesson.number in PENDING else 1), lesson.path.name
+        assert len(lesson.cells("references")) == 1, lesson.path.name
 
 
 def test_what_a_lesson_takes_and_what_follows_is_rendered():
