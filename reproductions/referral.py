@@ -184,7 +184,8 @@ def claims(records: Sequence[Record]) -> list[Claim]:
                 f"{angle}°": gap(by_probability, "dropout, masks", "plain network", angle)
                 for angle in angles
             },
-            condition="by the largest probability, mean over shares; the networks differ too",
+            condition="by the largest probability, mean over shares; trained equally long, and the "
+            "networks differ too",
         ),
         _claim(
             "Masks leave more right answers than the same network with its masks off",
