@@ -46,8 +46,8 @@ def cheapest(probs: Tensor, cost: Tensor, cost_of_abstaining: float) -> Tensor:
 def joint_information(first: Tensor, second: Tensor) -> Tensor:
     """Mutual information of the mask and the labels at two inputs, in nats.
 
-    Both arguments are ``(S, C)``, answers of the same masks. Given the mask the joint distribution
-    is a product, and its entropy a sum; the average over the masks is no product.
+    The arguments are ``(S, C)`` and ``(S, D)``, answers of the same masks. Given the mask the joint
+    distribution is a product, and its entropy a sum; the average over the masks is no product.
     """
     joint = (first[:, :, None] * second[:, None, :]).mean(0)
     entropy_of_mean = torch.special.entr(joint).sum()
@@ -320,7 +320,7 @@ EXERCISES = (
                     lambda answer: answer(_PROBS, _OTHER),
                     lambda _: _information_of_pair(_PROBS, _OTHER),
                 ),
-                advice="(7) holds for the pair of labels, with its C × C probabilities",
+                advice="(7) holds for the pair of labels, with its C × D probabilities",
             ),
             Criterion(
                 "twice the same input",
