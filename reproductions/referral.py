@@ -1,4 +1,4 @@
-"""Leibig et al. (2017): accuracy of the answers that are left when the unsure ones go to a person.
+"""Leibig et al. (2017): accuracy of what is answered when the uncertain inputs go to a person.
 
 Upright and turned digits of MNIST, LeNet-5, and three kinds of network: a plain one, one that was
 trained with dropout, and five plain ones. Lesson 15.
@@ -133,14 +133,14 @@ def answered(
     return torch.stack([mean_weights(network, x) for network in networks])
 
 
-def accuracy_of_the_rest(unsure: Tensor, is_right: Tensor) -> list[float]:
-    """Percent right among the inputs that stay when a share of ``SHARES``, the most unsure, goes.
+def accuracy_of_the_rest(uncertainty: Tensor, is_right: Tensor) -> list[float]:
+    """Percent right of the inputs that stay when a share of ``SHARES``, the most uncertain, goes.
 
     >>> kept = accuracy_of_the_rest(torch.arange(20.0), torch.arange(20) < 18)
     >>> kept[0], kept[2]
     (90.0, 100.0)
     """
-    in_order = is_right[unsure.argsort(stable=True)].double()  # the surest first
+    in_order = is_right[uncertainty.argsort(stable=True)].double()  # the most confident first
     n_kept = [len(in_order) - round(share * len(in_order)) for share in SHARES]
     return [round(100 * in_order[:n].mean().item(), 2) for n in n_kept]
 
@@ -172,7 +172,7 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     }
     return [
         _claim(
-            "The answers that are left are right more often when the unsurest 30 % are referred",
+            "With the most uncertain 30 % referred, the answers that are left are right more often",
             published="more often (Leibig et al. 2017)",
             gaps=gains,
             condition="by the largest probability",
@@ -293,5 +293,5 @@ error over seeds. LeNet-5, {n_train:,} training images, {n_steps:,} steps of Ada
 {learning_rate:g} on batches of {batch_size}; dropout at ½ on the inputs of the last two layers,
 {n_samples} masks. The turned digits were never trained on. Other than in the papers: digits, not
 images of eyes, so only the statements are compared, and no number of theirs is quoted."""
-TITLE = "Accuracy of the rest when unsure answers are referred (Leibig et al. 2017)"
+TITLE = "Accuracy of the rest when uncertain answers are referred (Leibig et al. 2017)"
 EXPERIMENT = Experiment("referral", TITLE, trials, run, table, figure, claims)

@@ -34,6 +34,7 @@ FIRST = """\
 Fill in the functions and hand in this notebook. Numbers in brackets are equations of the lesson, \
 and "above" is in the lesson too. Run the cell below each answer: it says what holds."""
 _LINK = re.compile(r"\[([^\]]+)\]\(#[^)]*\)")  # to a section of the lesson, whose name stays
+_ANY_LINK = re.compile(r"\[([^\]]+)\]\([^)]*\)")
 CONFIGURATION = """\
 # What a student's notebook may take: each cell 60 seconds, then the next one runs.
 c = get_config()
@@ -164,7 +165,7 @@ def _self_test(record: LessonRecord) -> list[NotebookNode]:
     for number, question in numbered:
         for letter, option in zip(LETTERS, question.options, strict=False):
             verdict = "right" if option.right else "not so"
-            reason = _LINK.sub(r"\1", option.reason)
+            reason = _ANY_LINK.sub(r"\1", option.reason)  # a reply is plain text
             replies[number, letter] = f"{verdict}: {reason}"
     test = SELF_TEST.format(replies=pformat(replies, width=90), n_questions=len(numbered))
     empty = {number: "" for number, _ in numbered}

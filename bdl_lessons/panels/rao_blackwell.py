@@ -97,12 +97,13 @@ def build_figure(figure: Figure) -> Update:
     the variances of both; the one for drawn weights has a part that is left out.
     """
     left, middle, right = figure.subplots(1, 3, width_ratios=(1.42, 1.42, 0.6))
-    figure.subplots_adjust(left=0.06, bottom=0.15, right=0.99, top=0.9, wspace=0.28)
+    figure.subplots_adjust(left=0.06, bottom=0.153, right=0.99, top=0.9, wspace=0.28)
+    left.set_position((0.07, 0.153, 0.747 * 3.9 / 9.6, 0.747))  # a square
     rng = np.random.default_rng(4)
     zeta_of_draws, across = rng.standard_normal((2, N_DRAWS))
 
     left.set_title("Noise of the weights")
-    left.set(xlim=(-LIMIT, LIMIT), ylim=(-LIMIT, LIMIT), aspect="equal")
+    left.set(xlim=(-LIMIT, LIMIT), ylim=(-LIMIT, LIMIT))
     left.set(xticks=(-2, 0, 2), yticks=(-2, 0, 2))
     left.set(xlabel="ε of weight 1", ylabel="the other weights, together")
     cloud, chosen = _dots(left)

@@ -143,7 +143,7 @@ def test_dropout_rate_draws_a_mask_for_each_example_of_each_batch():
     counts = np.array(counts)
     assert abs(counts.mean() - 5) < 4 * np.sqrt(2.5 / counts.size)
     assert all(len(set(batch)) > 1 for batch in counts.tolist())
-    assert len(np.unique(counts, axis=0)) == len(dropout_rate.BATCHES)
+    assert len(np.unique(counts, axis=0)) == len(dropout_rate.BATCHES)  # bits: counts of units
     fewer = stated(dropout_rate, batch=3, p_drop=0.7)[:4]
     assert (np.array(fewer) <= counts[2]).all()
 
