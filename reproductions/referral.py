@@ -5,7 +5,6 @@ trained with dropout, and five plain ones. Lesson 15.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -19,11 +18,11 @@ from bdl_lessons.datasets import rotated
 from bdl_lessons.datasets.records import Record
 from bdl_lessons.evaluation import log_mean_probs, mutual_information, predictive_entropy
 from bdl_lessons.inference import predict
-from bdl_lessons.models import BinaryDropout, Deterministic, Network, initialise
+from bdl_lessons.models import Network
 from reproductions import markdown
+from reproductions.active_learning import LEAST_SEEDS, train
 from reproductions.experiment import Claim, Experiment, Trial, TrialResult
-from reproductions.images.architectures import lenet5_classic
-from reproductions.measure import digits, mean_weights, train_by
+from reproductions.measure import digits, mean_weights
 
 
 def largest_probability(logits: Tensor) -> Tensor:
@@ -47,8 +46,6 @@ ANSWERS = {
 """The answers that a trial's networks give; only those with several draws can disagree."""
 
 SEEDS = 5
-LEAST_SEEDS = 3
-"""From so many on a claim is looked at."""
 
 SHARES = tuple(round(0.05 * number, 2) for number in range(11))
 """The shares of the inputs that go to a person."""
@@ -105,23 +102,8 @@ def trained(
 ) -> list[Network]:
     """One LeNet-5, or five; dropout acts on the inputs of the last two layers."""
     p_drop = config["p_drop"] if config["kind"] == "dropout" else 0.0
-    noisy = partial(BinaryDropout, p_drop=p_drop)
-    methods = [Deterministic, Deterministic, Deterministic, noisy, noisy]
-    networks = []
-    for _ in range(5 if config["kind"] == "five networks" else 1):
-        network = initialise(lenet5_classic(methods).to(x.device), generator)
-        train_by(
-            config,
-            network,
-            x,
-            y,
-            generator=generator,
-            n_steps=config["n_steps"],
-            kl_weight=config["kl_weight"],
-            progress=False,
-        )
-        networks.append(network)
-    return networks
+    n_networks = 5 if config["kind"] == "five networks" else 1
+    return [train(x, y, p_drop, config, generator) for _ in range(n_networks)]
 
 
 def answered(
@@ -170,6 +152,10 @@ def claims(records: Sequence[Record]) -> list[Claim]:
         f"{answer}, {angle}°": gain(of_answer)
         for (answer, angle), of_answer in by_probability.groupby(["answer", "angle"])
     }
+
+    def gaps(answer: str, other: str) -> dict[str, pd.Series]:
+        return {f"{angle}°": gap(by_probability, answer, other, angle) for angle in angles}
+
     return [
         _claim(
             "With the most uncertain 30 % referred, the answers that are left are right more often",
@@ -180,29 +166,20 @@ def claims(records: Sequence[Record]) -> list[Claim]:
         _claim(
             "Masks leave more right answers than a plain network at the same share",
             published="more (Leibig et al. 2017; Filos et al. 2019)",
-            gaps={
-                f"{angle}°": gap(by_probability, "dropout, masks", "plain network", angle)
-                for angle in angles
-            },
+            gaps=gaps("dropout, masks", "plain network"),
             condition="by the largest probability, mean over shares; trained equally long, and the "
             "networks differ too",
         ),
         _claim(
             "Masks leave more right answers than the same network with its masks off",
             published="more (Leibig et al. 2017)",
-            gaps={
-                f"{angle}°": gap(by_probability, "dropout, masks", "dropout, masks off", angle)
-                for angle in angles
-            },
+            gaps=gaps("dropout, masks", "dropout, masks off"),
             condition="by the largest probability, mean over shares, one network each",
         ),
         _claim(
             "Five networks leave more right answers than one",
             published="more (Filos et al. 2019)",
-            gaps={
-                f"{angle}°": gap(by_probability, "five networks", "plain network", angle)
-                for angle in angles
-            },
+            gaps=gaps("five networks", "plain network"),
             condition="by the largest probability, mean over shares",
         ),
     ]

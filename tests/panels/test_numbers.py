@@ -417,7 +417,8 @@ def test_noise_choice_is_where_the_elbo_over_all_masks_is_stationary(p_drop, noi
     probs = mask_probs(masks, p_drop).double()
 
     def minus_elbo(parameters):
-        theta, log_tau = parameters[:10], parameters[10]
+        theta = parameters[:10]
+        log_tau = parameters[10]
         outputs = (masks * theta) @ x.T  # (masks, examples)
         squared = probs @ (y - outputs).square()
         data = 0.5 * (log_tau.exp() * squared - log_tau).sum()
@@ -433,7 +434,8 @@ def test_noise_choice_is_where_the_elbo_over_all_masks_is_stationary(p_drop, noi
         return loss
 
     optimizer.step(closure)
-    theta, log_tau = parameters.detach()[:10], parameters.detach()[10]
+    theta = parameters.detach()[:10]
+    log_tau = parameters.detach()[10]
     outputs = (masks * theta) @ x.T
     mean = probs @ outputs
     residual_var = (y - mean).square().mean().item() / noise_std**2
