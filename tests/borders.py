@@ -23,9 +23,10 @@ from bdl_lessons import core, datasets, evaluation, inference, models, reference
 from tests.draws import normal as double
 from tests.draws import seeded
 
-NOT_VARIED = {"batch_shape", "active_dims", "dtype", "device", "callback", "nll_args", "folder"}
-NOT_VARIED |= {"weight_kl", "kl", "scale_kl"}  # functions of the user
-NOT_VARIED |= {"self", "args", "kwargs", "options"}
+FUNCTIONS_OF_THE_USER = {"callback", "kl", "scale_kl", "weight_kl"}
+NO_SINGLE_VALUE = {"self", "args", "kwargs", "options"}
+HANDED_ON = {"batch_shape", "active_dims", "dtype", "device", "nll_args", "folder"}
+NOT_VARIED = FUNCTIONS_OF_THE_USER | NO_SINGLE_VALUE | HANDED_ON
 
 
 @dataclass(frozen=True)
@@ -54,13 +55,21 @@ class Border:
 
     def valid(self) -> dict[str, Any]:
         """The arguments of a valid call by their names."""
-        every = inspect.signature(self.function).parameters.values()
-        varied = [one for one in every if one.name not in NOT_VARIED]
-        open_ones = [one.name for one in varied if one.default is one.empty]
-        defaults = {one.name: one.default for one in varied if one.default is not one.empty}
+        defaults = {}
+        without_default = []
+        for name, parameter in inspect.signature(self.function).parameters.items():
+            if name in NOT_VARIED:
+                continue
+            if parameter.default is parameter.empty:
+                without_default.append(name)
+            else:
+                defaults[name] = parameter.default
         values = self.required()
-        assert len(values) == len(open_ones), f"{self.function}: a value for each of {open_ones}"
-        return dict(zip(open_ones, values, strict=True)) | defaults | self.instead
+        assert len(values) == len(without_default), (
+            f"{self.function}: a value for each of {without_default}"
+        )
+        required = dict(zip(without_default, values, strict=True))
+        return {**required, **defaults, **self.instead}
 
 
 def normal(*shape: int) -> Tensor:
@@ -84,11 +93,17 @@ def draws() -> tuple[Tensor, Tensor, float]:
 
 
 def two_outputs() -> tuple[Tensor, Tensor, Tensor]:
-    return normal(4, 5, 2), normal(5, 2), torch.tensor([[2.0, 0.5], [1.0, 3.0], [1.0, 1.0]])
+    """Draws, targets, and three candidates of the two precisions."""
+    taus = torch.tensor([[2.0, 0.5], [1.0, 3.0], [1.0, 1.0]])
+    return normal(4, 5, 2), normal(5, 2), taus
 
 
 def labels(n: int) -> Tensor:
     return torch.arange(n) % 3
+
+
+def zeros_and_ones(n: int) -> Tensor:
+    return (labels(n) % 2).double()
 
 
 DROPOUT = partial(models.BinaryDropout, p_drop=0.5)
@@ -117,15 +132,25 @@ def outputs_and_kl(layer: models.StochasticLayer) -> list[Tensor]:
 
 def layer_border(layer: type[models.StochasticLayer], **settings: Any) -> Border:
     """The constructor of a method; ``settings`` are what has no default, or in place of one."""
-    parameters = inspect.signature(layer).parameters.values()
-    needed = [one.name for one in parameters if one.default is one.empty]
-    needed = [name for name in needed if name not in ("inner", *NOT_VARIED)]
+    required_settings = {}
+    for name, parameter in inspect.signature(layer).parameters.items():
+        if name in settings and parameter.default is parameter.empty:
+            required_settings[name] = settings[name]
+    instead_of_defaults = {
+        name: value for name, value in settings.items() if name not in required_settings
+    }
+    no_layer_to_wrap = (
+        nn.ReLU(),
+        nn.Conv1d(4, 3, kernel_size=1),
+        nn.Conv2d(4, 4, kernel_size=3, groups=2),
+        nn.Linear,
+    )
     return Border(
         layer,
-        lambda: (nn.Linear(4, 3), *(settings[name] for name in needed)),
-        outputs_and_kl,
-        instead={name: value for name, value in settings.items() if name not in needed},
-        refused={"inner": (nn.ReLU(), nn.Conv1d(4, 3, 1), nn.Conv2d(4, 4, 3, groups=2), nn.Linear)},
+        required=lambda: (nn.Linear(4, 3), *required_settings.values()),
+        use=outputs_and_kl,
+        instead=instead_of_defaults,
+        refused={"inner": no_layer_to_wrap},
     )
 
 
@@ -134,7 +159,9 @@ def log_joint(w: Tensor) -> Tensor:
 
 
 def quadratic(point: Tensor) -> tuple[Tensor, Tensor]:
-    return point.square().reshape(len(point), -1).sum(1) / 2, point
+    """The energy of each chain, and its gradient."""
+    squares = point.square().reshape(len(point), -1)
+    return squares.sum(1) / 2, point
 
 
 def squared_error(output: Tensor, y: Tensor) -> Tensor:
@@ -151,21 +178,35 @@ def nothing(*_: Any) -> None:
 
 
 def mean_pass(*shape: int) -> Callable[[models.Network], Tensor]:
+    """A use of a network: its output at the mean weights."""
     return lambda model: model(normal(*shape), "mean")
 
 
 def method(function: Callable[..., Any], *required: Any, **instead: Any) -> Border:
     """A row of a method: shapes and types are looked at, and NaN is handed on."""
-    return Border(function, lambda: required, instead=instead, may_be_nan=True)
+    return Border(
+        function,
+        required=lambda: required,
+        instead=instead,
+        may_be_nan=True,
+    )
 
 
-IN_TRAINING = {"batch_size": 3, "progress": False, "schedule": lambda step: 1 / (1 + step)}
-LATE = {"nll": (nothing, lambda f, y: 1.0, lambda f, y: f[:, 0]), "optimizer": (nothing,)}
-LATE |= {"schedule": (nothing,)}
+IN_TRAINING = {
+    "batch_size": 3,
+    "progress": False,
+    "schedule": lambda step: 1 / (1 + step),
+}
+LATE = {
+    "nll": (nothing, lambda f, y: 1.0, lambda f, y: f[:, 0]),
+    "optimizer": (nothing,),
+    "schedule": (nothing,),
+}
+"""Functions of the user that only fail once training calls them."""
 DRAWN = {"sampling": "per_example", "generator": seeded()}
 ZERO = torch.zeros(1, 2).double()
 PROCESS = reference.GaussianProcess(double(6, 1), double(6), reference.ReLUKernel(), 0.1)
-LOGISTIC = reference.BayesLogistic(double(6, 2), (labels(6) % 2).double(), 1.0)
+LOGISTIC = reference.BayesLogistic(double(6, 2), zeros_and_ones(6), 1.0)
 FEATURES = reference.RandomFeatures(2, 5, "relu", seeded())
 LINEAR = reference.BayesLinear(double(6, 2), double(6), 0.1, 1.0)
 GRID = reference.GridPosterior(log_joint, (-6.0, -6.0), (6.0, 6.0), n=20)
@@ -177,7 +218,7 @@ BORDERS = [
     Border(core.check, lambda: ("a claim", 1.0, 1.0, 0.1), raises=(core.CheckFailed,)),
     Border(
         core.check_between,
-        lambda: ("a claim", 1.0),
+        required=lambda: ("a claim", 1.0),
         instead={"low": 0.0, "high": 2.0},
         raises=(core.CheckFailed,),
     ),
@@ -186,18 +227,18 @@ BORDERS = [
     # reference
     Border(
         reference.BayesLinear,
-        lambda: (double(6, 2), double(6), 0.1, 1.0),
-        lambda model: [model.mean, model.cov],
+        required=lambda: (double(6, 2), double(6), 0.1, 1.0),
+        use=lambda model: [model.mean, model.cov],
     ),
     Border(
         reference.BayesLogistic,
-        lambda: (double(6, 2), (labels(6) % 2).double(), 1.0),
-        lambda model: model.log_joint(torch.zeros(1, model.X.shape[1]).double()),
+        required=lambda: (double(6, 2), zeros_and_ones(6), 1.0),
+        use=lambda model: model.log_joint(torch.zeros(1, model.X.shape[1]).double()),
     ),
     Border(
         reference.GaussianProcess,
-        lambda: (double(6, 1), double(6), reference.ReLUKernel(), 0.1),
-        lambda gp: gp.predict(ZERO.mT),
+        required=lambda: (double(6, 1), double(6), reference.ReLUKernel(), 0.1),
+        use=lambda gp: gp.predict(ZERO.mT),
     ),
     method(PROCESS.predict, double(3, 1)),
     method(LINEAR.data_term, double(2), torch.eye(2).double()),
@@ -209,14 +250,14 @@ BORDERS = [
     method(FEATURES.__call__, double(3, 2)),
     Border(
         reference.GridPosterior,
-        lambda: (log_joint, (-6.0, -6.0), (6.0, 6.0)),
-        lambda grid: grid.probs,
+        required=lambda: (log_joint, (-6.0, -6.0), (6.0, 6.0)),
+        use=lambda grid: grid.probs,
         instead={"n": 20},
     ),
     Border(
         reference.RandomFeatures,
-        lambda: (2, 5, "relu", seeded()),
-        lambda features: features(ZERO, 1),
+        required=lambda: (2, 5, "relu", seeded()),
+        use=lambda features: features(ZERO, 1),
     ),
     *(
         Border(kernel_class, use=lambda kernel: kernel(ZERO.mT, ZERO.mT).to_dense())
@@ -224,14 +265,14 @@ BORDERS = [
     ),
     Border(
         reference.fit_gaussian,
-        lambda: (log_joint, torch.zeros(2).double(), torch.ones(2).double()),
+        required=lambda: (log_joint, torch.zeros(2).double(), torch.ones(2).double()),
         instead={"mean_field": True, "n_nodes": 3, "n_steps": 50},
         raises=(RuntimeError,),
     ),
     Border(reference.gauss_hermite, lambda: (3, 2)),
     Border(
         reference.hmc,
-        lambda: (quadratic, normal(2, 3), 1, 2, seeded()),
+        required=lambda: (quadratic, normal(2, 3), 1, 2, seeded()),
         instead={"n_leapfrog": 2, "step_size": 0.1},
     ),
     # models
@@ -250,8 +291,8 @@ BORDERS = [
     Border(models.matched_log_alpha, lambda: (0.2,)),
     Border(
         models.mlp,
-        lambda: ((4, 5, 3), DROPOUT),
-        mean_pass(2, 4),
+        required=lambda: ((4, 5, 3), DROPOUT),
+        use=mean_pass(2, 4),
         refused={
             "activation": (nn.ReLU(), "relu"),
             "method": (nothing, nn.Linear(4, 5), [DROPOUT], lambda inner: inner),
@@ -259,8 +300,8 @@ BORDERS = [
     ),
     Border(
         models.wrap,
-        lambda: (nn.Sequential(nn.Linear(4, 3)), DROPOUT),
-        mean_pass(2, 4),
+        required=lambda: (nn.Sequential(nn.Linear(4, 3)), DROPOUT),
+        use=mean_pass(2, 4),
         refused={
             "model": (
                 nn.Linear(4, 3),
@@ -277,13 +318,15 @@ BORDERS = [
     # inference
     *(
         Border(
-            optimizer, lambda: (0.1,), lambda make: make([nn.Parameter(normal(2))]).defaults["lr"]
+            optimizer,
+            required=lambda: (0.1,),
+            use=lambda make: make([nn.Parameter(normal(2))]).defaults["lr"],
         )
         for optimizer in (inference.adam, inference.sgd)
     ),
     Border(
         inference.fit,
-        lambda: (network(), normal(6, 4), labels(6), cross_entropy, *training()),
+        required=lambda: (network(), normal(6, 4), labels(6), cross_entropy, *training()),
         instead=IN_TRAINING,
         fixed=("y",),
         refused=LATE,
@@ -291,17 +334,17 @@ BORDERS = [
     ),
     Border(
         inference.predict,
-        lambda: (network(), normal(6, 4), 2, seeded()),
+        required=lambda: (network(), normal(6, 4), 2, seeded()),
         instead={"chunk_rows": 3},
     ),
     Border(
         inference.BatchedNetworks,
-        lambda: ([network(), network()],),
-        lambda nets: inference.predict_batched(nets, normal(2, 3, 4), 2, generator=seeded()),
+        required=lambda: ([network(), network()],),
+        use=lambda nets: inference.predict_batched(nets, normal(2, 3, 4), 2, generator=seeded()),
     ),
     Border(
         inference.fit_batched,
-        lambda: (batched(), normal(2, 6, 4), normal(2, 6, 3), squared_error, *training()),
+        required=lambda: (batched(), normal(2, 6, 4), normal(2, 6, 3), squared_error, *training()),
         instead=IN_TRAINING,
         fixed=("y",),
         refused=LATE,
@@ -310,7 +353,7 @@ BORDERS = [
     method(batched().__call__, normal(2, 3, 4), "per_example", generator=seeded()),
     Border(
         inference.predict_batched,
-        lambda: (batched(), normal(2, 6, 4), 2, seeded()),
+        required=lambda: (batched(), normal(2, 6, 4), 2, seeded()),
         instead={"chunk_rows": 3},
     ),
     Border(inference.sparsity, sparse_network),
@@ -318,7 +361,7 @@ BORDERS = [
     Border(inference.to_sparse, sparse_network, lambda net: net(normal(2, 4))),
     Border(
         inference.compression,
-        lambda: (inference.sparsity(*sparse_network()),),
+        required=lambda: (inference.sparsity(*sparse_network()),),
         refused={"layers": ([],)},
     ),
     # evaluation
@@ -356,7 +399,7 @@ BORDERS = [
     Border(datasets.load_records, lambda: ("uci",), len),
     Border(
         datasets.chosen_settings,
-        lambda: (datasets.load_records("image_classification")[:50],),
+        required=lambda: (datasets.load_records("image_classification")[:50],),
         refused={"data": ("cifar10",)},
     ),
     Border(datasets.published_table, lambda: ("sparse_lenet",), may_be_nan=True),
@@ -365,7 +408,7 @@ BORDERS = [
     Border(reproductions.records_path, lambda: ("uci", "paper"), lambda path: path.name),
 ]
 
-PLAIN = {
+PLAIN_NAMES = {
     "core": "ResultsTable check_table cpu_threads clock progress show tint use_style CheckFailed",
     # the kernels are the cases of NNGPKernel; the rest are formulas
     "reference": "NNGPKernel gaussian_elbo cos_expectation erf_expectation relu_expectation",
@@ -382,7 +425,7 @@ PLAIN = {
     "UCIResults group_by where with_settings detrended display_name rotated",
     "reproductions": "Claim Experiment Trial TrialResult",
 }
-PLAIN = {subpackage: {*names.split()} for subpackage, names in PLAIN.items()}
+PLAIN = {subpackage: set(names.split()) for subpackage, names in PLAIN_NAMES.items()}
 """What a face hands out besides: no border, for the reason above it. All of ``probability`` is
 formulas: they look at shapes, and a NaN goes through them as through PyTorch's own."""
 
