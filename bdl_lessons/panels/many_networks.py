@@ -1,4 +1,7 @@
-"""Lesson 00: networks trained on the same points, and where their answers differ."""
+"""Lesson 00: networks trained on the same points, and where their answers differ.
+
+They were trained without and with weight decay, from the same initial weights.
+"""
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -14,10 +17,11 @@ AXIS = np.linspace(-3, 3, 41)
 PLACES = {"at the star": (20, 20), "at the circle": (33, 33)}
 """Indices into ``AXIS``, for both coordinates, of the two inputs whose answers are shown."""
 MAX_NETWORKS = 20
+WEIGHT_DECAYS = (0.0, 1e-5, 1e-4, 1e-3, 1e-2)
 
 
 def panel() -> Panel:
-    """The panel of lesson 00: one slider, how many networks are averaged."""
+    """The panel of lesson 00: how many networks are averaged, and the weight decay of them all."""
     return Panel(
         build_figure,
         Slider(
@@ -25,6 +29,14 @@ def panel() -> Panel:
             label="networks that are averaged",
             values=tuple(range(1, MAX_NETWORKS + 1)),
             value=1,
+        ),
+        Slider(
+            name="weight_decay",
+            label="weight decay",
+            values=WEIGHT_DECAYS,
+            value=0.0,
+            show="{:g}".format,
+            web=WEIGHT_DECAYS[::3],
         ),
         size=(9.0, 3.6),
     )
@@ -76,14 +88,14 @@ def build_figure(figure: Figure) -> Update:
     at the star in the middle and at the circle among blue points, with a line at the mean.
     """
     stored = arrays.load("many_networks")
-    probs = expit(stored["logits"].astype(float))
+    probs = expit(stored["logits"].astype(float))  # (weight decay, network, column, row)
     left, right = figure.subplots(1, 2, width_ratios=(1, 1.5))
     figure.subplots_adjust(left=0.02, bottom=0.17, right=0.98, top=0.89, wspace=0.36)
 
     draw_points(left, stored, animated=True)
     circle = AXIS[list(PLACES["at the circle"])]
     left.scatter(*circle, s=200, fc="none", ec=INK, lw=2.2, zorder=4, animated=True)
-    image = draw_answer(left, probs[0], animated=True)
+    image = draw_answer(left, probs[0, 0], animated=True)
     title = left.set_title("", animated=True)
 
     right.set(xlim=(-0.03, 1.03), xlabel="probability of blue")
@@ -91,10 +103,10 @@ def build_figure(figure: Figure) -> Update:
     right.set_title("One dot for each network")
     means = right.vlines([0, 0], 0, 1, color=ORANGE, lw=4, zorder=1, animated=True)
     dots = right.scatter([], [], s=55, c=INK, ec="w", zorder=2, animated=True)
-    jitter = np.random.default_rng(0).uniform(-0.25, 0.25, len(probs))
+    jitter = np.random.default_rng(0).uniform(-0.25, 0.25, MAX_NETWORKS)
 
-    def update(n_networks: int) -> str:
-        averaged = probs[:n_networks]
+    def update(n_networks: int, weight_decay: float) -> str:
+        averaged = probs[WEIGHT_DECAYS.index(weight_decay), :n_networks]
         image.set_data(averaged.mean(axis=0).T)
         title.set_text(f"Mean answer of {n_networks}" if n_networks > 1 else "One answer")
 

@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from sklearn.datasets import make_moons
-from torch import Tensor, nn
+from torch import Tensor, nn, vmap
+from torch.func import functional_call, stack_module_state
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 from torch.nn.utils import parameters_to_vector
 
@@ -43,7 +44,8 @@ Arrays = dict[str, np.ndarray]
 def make_many_networks(n_networks: int = 20, n_steps: int = 500) -> Arrays:
     """Lesson 00: twenty networks, trained on the same points from different initial weights.
 
-    The points, their classes, and the logits of each network on a square grid (column, row).
+    The points, their classes, and the logits of each network on a square grid, ``(weight decay,
+    network, column, row)``. Equal numbers have equal initial weights.
     """
     torch.manual_seed(0)
     corners = torch.tensor([[-2.0, 2.0], [2.0, -2.0], [2.0, 2.0], [-2.0, -2.0]])
@@ -52,27 +54,36 @@ def make_many_networks(n_networks: int = 20, n_steps: int = 500) -> Arrays:
     axis = torch.tensor(many_networks.AXIS).float()
     grid = torch.cartesian_prod(axis, axis)
     logits = []
-    for seed in range(n_networks):
-        torch.manual_seed(seed)
-        net = nn.Sequential(
-            nn.Linear(2, 16),
-            nn.Tanh(),
-            nn.Linear(16, 16),
-            nn.Tanh(),
-            nn.Linear(16, 1),
-        )
-        optimizer = torch.optim.Adam(net.parameters(), lr=0.02)
+    for weight_decay in many_networks.WEIGHT_DECAYS:
+        networks = [_two_hidden_layers(seed) for seed in range(n_networks)]
+        parameters, _ = stack_module_state(networks)
+        answer = vmap(partial(functional_call, networks[0]), in_dims=(0, None))
+        optimizer = torch.optim.Adam(parameters.values(), lr=0.02, weight_decay=weight_decay)
         for _ in range(n_steps):
-            loss = binary_cross_entropy_with_logits(net(x)[:, 0], y)
+            a = answer(parameters, x)[..., 0]
+            loss = n_networks * binary_cross_entropy_with_logits(a, y.expand(n_networks, -1))
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-        logits.append(net(grid).view(len(axis), -1).detach())
+        on_grid = answer(parameters, grid).view(n_networks, len(axis), len(axis))
+        logits.append(on_grid.detach())
     return {
         "x": x.numpy(),
         "y": y.numpy(),
         "logits": torch.stack(logits).half().numpy(),
     }
+
+
+def _two_hidden_layers(seed: int) -> nn.Sequential:
+    """A new network of lesson 00."""
+    torch.manual_seed(seed)
+    return nn.Sequential(
+        nn.Linear(2, 16),
+        nn.Tanh(),
+        nn.Linear(16, 16),
+        nn.Tanh(),
+        nn.Linear(16, 1),
+    )
 
 
 def make_dropout_rate(n_steps: int = 4000) -> Arrays:

@@ -87,10 +87,12 @@ def decimals(text):
 # Lesson 00
 
 
+@pytest.mark.parametrize("weight_decay", [0.0, 1e-3])
 @pytest.mark.parametrize("n_networks", [1, 5, 20])
-def test_many_networks_states_the_mean_answer_and_its_range(n_networks):
-    logits = arrays.load("many_networks")["logits"][:n_networks].astype(float)
-    statements = readout(many_networks, n_networks=n_networks).split(";")
+def test_many_networks_states_the_mean_answer_and_its_range(n_networks, weight_decay):
+    number = many_networks.WEIGHT_DECAYS.index(weight_decay)
+    logits = arrays.load("many_networks")["logits"][number, :n_networks].astype(float)
+    statements = readout(many_networks, n_networks=n_networks, weight_decay=weight_decay).split(";")
     places = many_networks.PLACES.values()
     for statement, (column, row) in zip(statements, places, strict=True):
         probs = expit(logits[:, column, row])
@@ -100,9 +102,18 @@ def test_many_networks_states_the_mean_answer_and_its_range(n_networks):
 
 def test_many_networks_disagree_at_the_star_as_lesson_00_says():
     column, row = many_networks.PLACES["at the star"]
-    at_star = arrays.load("many_networks")["logits"][:, column, row]
+    at_star = arrays.load("many_networks")["logits"][0, :, column, row]
     assert (at_star[:5] < 0).all()
     assert 7 <= (at_star > 0).sum() <= 13
+
+
+def test_many_networks_doubt_at_the_star_with_weight_decay_and_not_at_the_circle():
+    number = many_networks.WEIGHT_DECAYS.index(1e-3)
+    logits = arrays.load("many_networks")["logits"][[0, number]].astype(float)
+    without, with_decay = np.median(np.abs(logits[..., 20, 20]), axis=1)
+    assert expit(without) > 0.9
+    assert expit(with_decay) < 0.7
+    assert (expit(logits[:, :, 33, 33]) > 0.95).all()
 
 
 # Lesson 01
