@@ -44,6 +44,7 @@ _FOOTER = (
     'font: 7pt sans-serif; color: #555"><span>{title}</span>'
     '<span><span class="pageNumber"></span> of <span class="totalPages"></span></span></div>'
 )
+_PATIENCE_MS = 300_000  # a page has some MB, and the machine may have more to do
 _FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
 
 
@@ -145,6 +146,7 @@ def _chromium() -> str:
 
 def _print_page(page: Page, path: Path, part: Printed) -> None:
     """Open a page of the site, put answers and solutions at its end, print it, and close it."""
+    page.set_default_timeout(_PATIENCE_MS)
     page.goto(path.resolve().as_uri())
     page.wait_for_function("!document.querySelector('.math[data-tex]:not(:has(.katex))')")
     page.emulate_media(media="print")
