@@ -14,12 +14,14 @@ from urllib.parse import urlencode
 
 _FOLDER = Path(__file__).parent
 _HEIGHT = 820
+_COURSE = "Bayesian deep learning through dropout"
 
 
-def page(**settings: str | float) -> str:
+def page(home: str | None = None, **settings: str | float) -> str:
     """The playground as one page of HTML, with its style and its scripts inside.
 
     Args:
+        home: the address of the course, for a link above the title; default: no link.
         settings: where it starts, by the names in the address of the page, such as
             ``method="structured"``; what is left out stands as in a new page. The address itself,
             behind its ``#``, goes before them.
@@ -40,6 +42,8 @@ def page(**settings: str | float) -> str:
     html = re.sub(r'<link rel="stylesheet" href="(.+?)">', _style, html)
     html = re.sub(r'<script src="(.+?)"></script>', _script, html)
     start = escape(urlencode(settings))
+    if home is not None:
+        html = html.replace("<header>", f'<header>\n  <a href="{escape(home)}">{_COURSE}</a>')
     return html.replace("<body>", f'<body data-state="{start}">')
 
 

@@ -144,7 +144,8 @@ function start() {
   plot.addEventListener("keydown", plotKey);
   const hold = (event) => {
     const at = place(event.touches[0]);
-    if (nearestPoint([...state.points, probe], at, reach(event))) event.preventDefault(); // no scroll
+    const is_held = isLooking() || nearestPoint([...state.points, probe], at, reach(event));
+    if (is_held) event.preventDefault(); // no scroll
   };
   plot.addEventListener("touchstart", hold, { passive: false });
   window.addEventListener("keydown", leave);

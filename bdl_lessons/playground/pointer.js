@@ -21,11 +21,16 @@ function reach(event) {
   return (pixels * 2 * LIMIT) / plot.clientWidth;
 }
 
+/** Whether a click puts the cross somewhere, instead of a point. */
+function isLooking() {
+  return state.task === "classes" && state.label === "look";
+}
+
 function pointerDown(event) {
   if (event.button) return;
   plot.setPointerCapture(event.pointerId);
   const start = place(event);
-  const point = nearestPoint(state.points, start, reach(event));
+  const point = isLooking() ? undefined : nearestPoint(state.points, start, reach(event));
   grabbed = { start, point, has_moved: false };
 }
 
@@ -49,8 +54,17 @@ function pointerMove(event) {
 }
 
 function pointerUp() {
-  if (grabbed && !grabbed.has_moved) addOrRemove(grabbed.start, grabbed.point);
+  if (grabbed && !grabbed.has_moved) {
+    if (isLooking()) lookAt(grabbed.start);
+    else addOrRemove(grabbed.start, grabbed.point);
+  }
   grabbed = null;
+}
+
+function lookAt(at) {
+  probe = at;
+  say(probeText(probe));
+  wake();
 }
 
 function addOrRemove(at, point) {
@@ -79,11 +93,10 @@ function plotKey(event) {
   if (arrow) {
     const step = event.shiftKey ? 0.5 : 0.1;
     hover = null;
-    probe = inside({ x: probe.x + step * arrow[0], y: probe.y + step * arrow[1] });
-    say(probeText(probe));
-    wake();
+    lookAt(inside({ x: probe.x + step * arrow[0], y: probe.y + step * arrow[1] }));
   } else if (event.key === "Enter" || event.key === " ") {
-    addOrRemove(probe, nearestPoint(state.points, probe, reach()));
+    if (isLooking()) say("Choose a class to add points.");
+    else addOrRemove(probe, nearestPoint(state.points, probe, reach()));
   } else {
     return;
   }

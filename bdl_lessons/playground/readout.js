@@ -158,7 +158,23 @@ function invite(chosen, button) {
   element("earlier").replaceChildren();
   setUp(chosen.setup);
   element("task").innerHTML = chosen.task;
+  element("welcome").hidden = true;
+  makeChoices(chosen.choices ?? { values: {} });
+  element("task").scrollIntoView({ block: "nearest" });
   say(element("task").textContent);
+}
+
+/** Buttons for the setting that the task asks for; on a phone its control is a long way down. */
+function makeChoices({ name, values }) {
+  const buttons = Object.entries(values).map(([value, text]) => {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.textContent = text;
+    button.value = value;
+    button.addEventListener("click", () => choose(name, value));
+    return button;
+  });
+  element("choices").replaceChildren(...buttons);
 }
 
 function showGoal(at, summary) {
@@ -167,8 +183,19 @@ function showGoal(at, summary) {
   const nearest = nearestPoint(state.points, here);
   const distance = nearest ? Math.hypot(nearest.x - here.x, nearest.y - here.y) : 2 * LIMIT;
   const summaryAt = (somewhere) => lookUp(summary, state.task, somewhere);
+  for (const button of element("choices").children) {
+    const is_chosen = button.value === String(state[invitation.choices.name]);
+    button.setAttribute("aria-pressed", String(is_chosen));
+  }
   const was_done = notes.done;
-  const done = invitation.reached({ model, state, at, distance, summaryAt }, notes);
-  element("goal").textContent = done ? `✓ ${done}` : notes.hint ?? "";
-  if (done && !was_done) say(done);
+  if (model.steps >= TRAINED) invitation.reached({ state, at, distance, summaryAt }, notes);
+  element("goal").textContent = goalText();
+  if (notes.done && !was_done) say(notes.done);
+}
+
+function goalText() {
+  if (notes.done) return `✓ ${notes.done}`;
+  if (model.steps >= TRAINED) return notes.hint ?? "";
+  if (is_playing) return `It is learning: step ${model.steps} of ${TRAINED}.`;
+  return "Press Play.";
 }

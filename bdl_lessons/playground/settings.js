@@ -17,7 +17,7 @@ function controls(name) {
 function show(name, value) {
   for (const control of controls(name)) {
     if (value === undefined) return;
-    if (control.type === "radio") control.checked = control.value === String(value);
+    if (control.type === "radio") control.checked ||= control.value === String(value);
     else if (control.type === "range") control.value = value;
     else if (optionsOf(control).some((option) => option.value === String(value))) {
       control.value = String(value);
@@ -28,6 +28,12 @@ function show(name, value) {
 /** The options of a list that belong to the task. */
 function optionsOf(list) {
   return [...list.options].filter(({ dataset }) => (dataset.task ?? state.task) === state.task);
+}
+
+/** Sets one control as the reader would. */
+function choose(name, value) {
+  show(name, value);
+  changed({ target: controls(name)[0] });
 }
 
 function read(name) {

@@ -9,7 +9,7 @@ import pytest
 from pypdf import PdfReader
 
 from bdl_lessons.exercises.grader import of_lesson
-from tools import formulas, notebook
+from tools import formulas, metadata, notebook
 from tools.notebook import tags_of
 from tools.web import pdf, site
 
@@ -32,10 +32,15 @@ def built(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def printed(built, tmp_path_factory):
+def files(built, tmp_path_factory):
+    """One lesson and its slides on paper."""
+    return list(pdf.write(built, tmp_path_factory.mktemp("printed"), [LESSON]))
+
+
+@pytest.fixture(scope="module")
+def printed(files):
     """One lesson on paper."""
-    (path,) = pdf.write(built, tmp_path_factory.mktemp("printed"), [LESSON])
-    return path
+    return files[0]
 
 
 @pytest.fixture(scope="module")
@@ -115,6 +120,7 @@ def test_bookmarks_lead_to_sections_and_links_to_other_files(printed):
     titles = [str(item.title) for item in _flat(reader.outline)]
     assert "Self-test" in titles
     assert "Solutions" in titles
+    assert [title for title in titles if 2 * title[: len(title) // 2] == title] == []
     for page in reader.pages:
         for annotation in page.get("/Annots", ()):
             action = annotation.get_object().get("/A", {})
@@ -127,6 +133,17 @@ def _flat(outline):
             yield from _flat(item)
         else:
             yield item
+
+
+def test_slides_have_a_page_each_with_their_headings_and_pictures(files):
+    _, handout = files
+    pages = PdfReader(handout).pages
+    slides = metadata.slides(lesson())
+    assert len(pages) == len(slides)
+    for page, cells in zip(pages, slides, strict=True):
+        assert page.mediabox.width > page.mediabox.height
+        heading = re.sub(r"\W|\$.*?\$", "", metadata.slide_heading(cells))
+        assert heading in re.sub(r"\W", "", page.extract_text())
 
 
 def test_without_a_browser_the_message_says_what_to_do(monkeypatch, tmp_path):

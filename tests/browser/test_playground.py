@@ -155,7 +155,13 @@ def test_the_address_is_the_whole_set_up(open_page):
 
 @pytest.mark.parametrize(
     "fragment",
-    ["task=curve&view=entropy", "width=1e9&depth=x&method=&p_drop=7", "points=1,2;a,b;9,9", "%%%"],
+    [
+        "task=curve&view=entropy",
+        "task=classes&label=7",
+        "width=1e9&depth=x&method=&p_drop=7",
+        "points=1,2;a,b;9,9",
+        "%%%",
+    ],
 )
 def test_an_address_that_says_nothing_sensible_does_no_harm(open_page, fragment):
     opened = open_page(fragment)
@@ -175,12 +181,49 @@ def goal(opened):
     return opened.locator("#goal").inner_text()
 
 
+PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True}
+PARTS = ("task", "play", "plot")
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 4])
+def test_on_a_phone_task_button_and_plot_are_on_one_screen(open_page, number):
+    opened = open_page(**PHONE)
+    invite(opened, number)
+    task, button, plot = (opened.locator(f"#{name}").bounding_box() for name in PARTS)
+    assert -1 <= task["y"] < button["y"] < plot["y"] < plot["y"] + plot["height"] <= 844
+    assert goal(opened) == "Press Play."
+
+
+def test_on_a_phone_a_tap_looks_where_an_invitation_asks_for_it(open_page):
+    opened = open_page(**PHONE)
+    invite(opened, 1)
+    before = points(opened)
+    for x, y in ((-1.5, -1.5), (2.9, 2.9)):  # at points, and beyond them
+        opened.touchscreen.tap(*position(opened, x, y))
+        probe = opened.evaluate("probe")
+        assert (probe["x"], probe["y"]) == pytest.approx((x, y), abs=0.03)
+    assert points(opened) == before
+
+
+def test_the_buttons_of_a_task_set_what_it_asks_for(open_page):
+    opened = open_page(**PHONE)
+    invite(opened, 4)
+    assert opened.get_by_role("button", name="T = 0").get_attribute("aria-pressed") == "true"
+    opened.get_by_role("button", name="T = 1").tap()
+    opened.evaluate(DRAWN)
+    assert opened.evaluate("state.n_reflections") == 1
+    assert opened.locator("[name=n_reflections]").input_value() == "1"
+    assert opened.get_by_role("button", name="T = 1").get_attribute("aria-pressed") == "true"
+
+
 def test_invitation_to_be_confident_without_data(open_page):
     opened = open_page()
     invite(opened, 1)
     train(opened, n_steps=900)
     opened.mouse.move(*position(opened, -1.5, -1.5))
     assert "a point is near" in goal(opened)
+    opened.mouse.move(*position(opened, 0, 0))
+    assert "Look elsewhere" in goal(opened), "what it said of the other place is gone"
     opened.mouse.move(*position(opened, -2.9, 0))
     assert goal(opened).startswith("✓ 99")
 
@@ -207,12 +250,18 @@ def test_invitation_to_find_two_reasons_to_be_uncertain(open_page):
     places = opened.evaluate(
         """() => {
             const {entropy, mutual_information} = classUncertainty(draws);
+            const place = i => ({x: grid[2 * i], y: grid[2 * i + 1]});
+            const isNear = i => nearestPoint(state.points, place(i), 0.3);
             const cells = [...entropy.keys()].filter(i => entropy[i] > 0.45);
             const share = i => mutual_information[i] / entropy[i];
             cells.sort((a, b) => share(a) - share(b));
-            return [cells[0], cells.at(-1)].map(i => [grid[2 * i], grid[2 * i + 1]]);
+            const far = cells.filter(i => !nearestPoint(state.points, place(i), 0.6));
+            return [far[0], cells.find(isNear), cells.at(-1)].map(place).map(({x, y}) => [x, y]);
         }"""
     )
+    opened.evaluate("notes = {}")
+    opened.mouse.move(*position(opened, *places.pop(0)))
+    assert not goal(opened).startswith("One of two"), "no label there says so"
     for x, y in places:
         assert not goal(opened).startswith("✓")
         opened.mouse.move(*position(opened, max(-2.95, min(x, 2.95)), max(-2.95, min(y, 2.95))))

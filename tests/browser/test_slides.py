@@ -37,7 +37,7 @@ MEASURE = r"""async index => {
     const rest = slide.cloneNode(true);
     rest.querySelectorAll('aside, pre, code, .katex, .katex-error').forEach(part => part.remove());
     const text = slide.querySelector('.jp-MarkdownCell p, .jp-MarkdownCell li');
-    const filled = slide.querySelector('.jp-OutputArea img, .bdl-panel, .title');
+    const filled = slide.querySelector('.jp-OutputArea :is(img, iframe), .bdl-panel, .title');
     const parts = [...slide.querySelectorAll('.grown :is(p, li, pre, table, .katex-display)')];
     const boxes = parts.map(part => part.getBoundingClientRect()).filter(box => box.height);
     const heading = slide.querySelector('h2')?.getBoundingClientRect().bottom ?? 0;

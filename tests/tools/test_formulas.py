@@ -8,10 +8,12 @@ import pytest
 from bdl_lessons.core.files import NOTEBOOKS
 from bdl_lessons.course.lesson_record import lesson_records
 from bdl_lessons.course.symbols import SYMBOLS
-from tools import formulas
+from tools import formulas, notebook
 from tools.vocabulary import dialect
 
 WITH_FORMULAS = [record for record in lesson_records().values() if record.formulas]
+
+DISPLAYED = re.compile(r"\((\w+)\)\n: \$\$\n  \\begin\{aligned\}\n(.+?)\n  \\end", re.S)
 
 
 @pytest.mark.parametrize("sheet", formulas.SHEETS, ids=lambda sheet: sheet.name)
@@ -23,6 +25,24 @@ def test_a_sheet_has_the_formulas_and_the_sentence_of_each_of_its_lessons(sheet)
     records = [record for record in WITH_FORMULAS if record.number in sheet.lessons]
     said = [f"{formula.says} ({formula.number})" for r in records for formula in r.formulas]
     assert re.findall(r"^(.+)\n: \$\$", page, re.M) == said
+
+
+@pytest.mark.parametrize("sheet", formulas.SHEETS, ids=lambda sheet: sheet.name)
+def test_each_formula_of_a_sheet_has_its_number_in_the_lesson(sheet):
+    page = formulas.page(sheet, link="")
+    for section in page.split("\n## ")[1:-1]:
+        (path,) = notebook.paths([section[1:3]])
+        lesson = without_spaces("".join(cell.source for cell in notebook.read(path).cells))
+        shown = DISPLAYED.findall(section)
+        assert len(shown) == section.count("$$") // 2
+        for number, rows in shown:
+            last_row = without_spaces(rows.splitlines()[-1])
+            tags = [rf"{last_row}{space}({number})" for space in ("&&", r"\qquad", r"\quad")]
+            assert any(tag in lesson for tag in tags), f"{path.stem} ({number}): {last_row}"
+
+
+def without_spaces(text):
+    return re.sub(r"\s", "", text)
 
 
 def test_every_lesson_with_formulas_stands_on_one_sheet():

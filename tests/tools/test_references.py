@@ -122,7 +122,7 @@ def test_a_citation_without_a_link_is_named(words):
         "[Gal and Ghahramani (2016)](https://arxiv.org/abs/1506.02142) say so.",
         "Gal and Ghahramani say so, in 2016.",
         r"$$\text{Foong et al. 2020:} \quad x$$",
-        "C. D. Keeling and so on (Keeling and Whorf 2004), which has no address",
+        "A. Racine and so on (Racine et al. 1986), which has no address",
         "so (Nobody 1999)",
     ],
 )

@@ -11,6 +11,7 @@ from tools import notebook, terms
 from tools.vocabulary import dialect
 
 TERMS = {term.term: term for term in terms.terms()}
+ANNOUNCES = "start_here"  # what the course is about, in words that later lessons introduce
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +28,19 @@ def written():
 @pytest.mark.parametrize("name", TERMS)
 def test_the_lesson_that_introduces_a_term_writes_it(written, name):
     term = TERMS[name]
-    assert (term.words or term.term).lower() in written[term.lesson]
+    words = re.escape((term.words or term.term).lower())
+    assert re.search(rf"(?<!\w){words}", written[term.lesson]), "not as a part of another word"
+
+
+@pytest.mark.parametrize("name", TERMS)
+def test_no_lesson_before_the_one_that_introduces_a_term_has_it_in_bold(written, name):
+    term = TERMS[name]
+    in_bold = re.compile(rf"\*\*[^*\n]*(?<!\w){re.escape(name.lower())}[^*\n]*\*\*")
+    for lesson, text in written.items():
+        if lesson == term.lesson:
+            break
+        if lesson != ANNOUNCES:
+            assert not in_bold.search(text), f"{lesson} introduces it"
 
 
 @pytest.mark.parametrize("name", TERMS)

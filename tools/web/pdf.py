@@ -44,6 +44,7 @@ _FOOTER = (
     'font: 7pt sans-serif; color: #555"><span>{title}</span>'
     '<span><span class="pageNumber"></span> of <span class="totalPages"></span></span></div>'
 )
+_PATIENCE_MS = 300_000  # a page has some MB, and the machine may have more to do
 _FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
 
 
@@ -61,7 +62,7 @@ def write(site: Path, folder: Path, numbers: list[str] | None = None) -> Iterato
 
     Hidden code is left out. Answers in folds, those to the self-test and the solutions of the
     exercises stand at the end of a lesson. Links between lessons lead from file to file, or inside
-    the file of the whole course.
+    the file of the whole course. The slides of a lesson are a file of their own, one to a page.
 
     Args:
         site: the folder of ``make site``.
@@ -91,6 +92,11 @@ def write(site: Path, folder: Path, numbers: list[str] | None = None) -> Iterato
             printed.append(part)
             yield _link_files(part.path, stems, folder / f"{stem}.pdf")
             _link_from(path, folder / f"{stem}.pdf", words="PDF", before=" · ")
+            deck = site / "slides" / f"{stem}.html"
+            if deck.exists():
+                unlinked = Path(unfinished, "slides.pdf")
+                _print_slides(browser.new_page(), deck, unlinked)
+                yield _link_files(unlinked, stems, folder / f"{stem}_slides.pdf")
         if numbers is None:
             cover = Path(unfinished, "cover.pdf")
             _print_cover(browser.new_page(), site, printed, cover)
@@ -145,6 +151,7 @@ def _chromium() -> str:
 
 def _print_page(page: Page, path: Path, part: Printed) -> None:
     """Open a page of the site, put answers and solutions at its end, print it, and close it."""
+    page.set_default_timeout(_PATIENCE_MS)
     page.goto(path.resolve().as_uri())
     page.wait_for_function("!document.querySelector('.math[data-tex]:not(:has(.katex))')")
     page.emulate_media(media="print")
@@ -163,6 +170,38 @@ def _print_page(page: Page, path: Path, part: Printed) -> None:
         header_template="<span></span>",
         footer_template=_FOOTER.format(title=escape(part.title)),
     )
+    page.close()
+    _mend_bookmarks(part.path)
+
+
+def _mend_bookmarks(path: Path) -> None:
+    """Say once what Chromium says twice: a heading that it moved to the next page."""
+    from pypdf import PdfWriter
+    from pypdf.generic import NameObject, TextStringObject
+
+    writer = PdfWriter(clone_from=str(path))
+    waiting = [writer.root_object.get("/Outlines")]
+    while waiting:
+        item = waiting.pop()
+        if item is None:
+            continue
+        item = item.get_object()
+        title = str(item.get("/Title", ""))
+        half = title[: len(title) // 2]
+        if title and title == half + half:
+            item[NameObject("/Title")] = TextStringObject(half)
+        waiting += [item.get("/First"), item.get("/Next")]
+    writer.write(str(path))
+
+
+def _print_slides(page: Page, deck: Path, to: Path) -> None:
+    """Print the slides of a lesson by the view that reveal.js has for it, and close the page."""
+    page.set_default_timeout(_PATIENCE_MS)
+    page.goto(f"{deck.resolve().as_uri()}?print-pdf")
+    page.locator(".pdf-page").first.wait_for()
+    page.wait_for_function("!document.querySelector('figure.bdl-panel:not([data-state])')")
+    page.wait_for_function("[...document.images].every(image => image.complete)")
+    page.pdf(path=to, prefer_css_page_size=True, print_background=True, tagged=True)
     page.close()
 
 

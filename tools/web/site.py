@@ -57,7 +57,8 @@ def build(folder: Path, numbers: list[str] | None = None, source: Path | None = 
     for lesson in lessons:
         shutil.copyfile(lesson, folder / "_sources" / "lessons" / lesson.name)
     slides.write_older(lessons, folder / "slides")
-    pictures.write_if_changed(folder / "playground.html", playground.page().encode())
+    play = playground.page(home="index.html")
+    pictures.write_if_changed(folder / "playground.html", play.encode())
     if address.archive():
         pictures.write_if_changed(folder / address.ARCHIVE, address.archive())
     unfinished.unlink()
