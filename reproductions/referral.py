@@ -20,9 +20,10 @@ from bdl_lessons.evaluation import log_mean_probs, mutual_information, predictiv
 from bdl_lessons.inference import predict
 from bdl_lessons.models import Network
 from reproductions import markdown
-from reproductions.active_learning import LEAST_SEEDS, train
+from reproductions.active_learning import train
 from reproductions.experiment import Claim, Experiment, Trial, TrialResult
 from reproductions.measure import digits, mean_weights
+from reproductions.paired_gaps import claim, gaps_by_seed
 
 
 def largest_probability(logits: Tensor) -> Tensor:
@@ -146,7 +147,6 @@ def table(records: Sequence[Record]) -> str:
 def claims(records: Sequence[Record]) -> list[Claim]:
     """Referral helps; masks and five networks against a plain network; masks against none."""
     kept = curves(records)
-    angles = sorted(kept["angle"].unique())
     by_probability = kept[kept["score"] == "largest probability"]
     gains = {
         f"{answer}, {angle}°": gain(of_answer)
@@ -154,33 +154,40 @@ def claims(records: Sequence[Record]) -> list[Claim]:
     }
 
     def gaps(answer: str, other: str) -> dict[str, pd.Series]:
-        return {f"{angle}°": gap(by_probability, answer, other, angle) for angle in angles}
+        return {
+            f"{angle}°": gaps_by_seed(at_angle, "answer", answer, other)
+            for angle, at_angle in by_probability.groupby("angle")
+        }
 
     return [
-        _claim(
+        claim(
             "With the most uncertain 30 % referred, the answers that are left are right more often",
             published="more often (Leibig et al. 2017)",
             gaps=gains,
-            condition="by the largest probability",
+            condition=f"by the largest probability; {_ERRORS}",
+            digits=2,
         ),
-        _claim(
+        claim(
             "Masks leave more right answers than a plain network at the same share",
             published="more (Leibig et al. 2017; Filos et al. 2019)",
             gaps=gaps("dropout, masks", "plain network"),
             condition="by the largest probability, mean over shares; trained equally long, and the "
-            "networks differ too",
+            f"networks differ too; {_ERRORS}",
+            digits=2,
         ),
-        _claim(
+        claim(
             "Masks leave more right answers than the same network with its masks off",
             published="more (Leibig et al. 2017)",
             gaps=gaps("dropout, masks", "dropout, masks off"),
-            condition="by the largest probability, mean over shares, one network each",
+            condition=f"by the largest probability, mean over shares, one network each; {_ERRORS}",
+            digits=2,
         ),
-        _claim(
+        claim(
             "Five networks leave more right answers than one",
             published="more (Filos et al. 2019)",
             gaps=gaps("five networks", "plain network"),
-            condition="by the largest probability, mean over shares",
+            condition=f"by the largest probability, mean over shares; {_ERRORS}",
+            digits=2,
         ),
     ]
 
@@ -229,35 +236,7 @@ def gain(of_answer: pd.DataFrame) -> pd.Series:
     return by_share[0.3] - by_share[0.0]
 
 
-def gap(kept: pd.DataFrame, answer: str, other: str, angle: int) -> pd.Series:
-    """The mean accuracy over shares of one answer minus that of another, by seed, in points."""
-    at_angle = kept[kept["angle"] == angle]
-    means = at_angle.pivot_table(values="accuracy", index="seed", columns="answer")
-    if not {answer, other} <= set(means.columns):
-        return pd.Series(dtype=float)
-    return (means[answer] - means[other]).dropna()
-
-
-def _claim(statement: str, published: str, gaps: Mapping[str, pd.Series], condition: str) -> Claim:
-    """It holds in a case whose gap is more than two standard errors above 0."""
-    known = {case: of_case for case, of_case in gaps.items() if len(of_case) >= LEAST_SEEDS}
-    n_hold = sum(of_case.mean() > 2 * of_case.sem() for of_case in known.values())
-    ours = [f"{case} {_signed(of_case)}" for case, of_case in known.items()]
-    return Claim(
-        statement=statement,
-        published=published,
-        ours=f"{', '.join(ours)} points" if ours else "–",
-        holds=int(n_hold),
-        of=len(known),
-        condition=f"{condition}; two standard errors over seeds",
-    )
-
-
-def _signed(gaps: pd.Series) -> str:
-    text = markdown.mean_and_error(list(gaps), digits=2)
-    return text if text.startswith("-") else f"+{text}"
-
-
+_ERRORS = "two standard errors over seeds"
 _LOOK = {
     "plain network": (GREY, "--"),
     "dropout, masks off": (RED, "-."),

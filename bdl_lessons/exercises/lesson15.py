@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
 from bdl_lessons.evaluation import chow_threshold, decide
-from bdl_lessons.exercises.grader import Criterion, Exercise, KnownError, agrees, close, normals
+from bdl_lessons.exercises.form import numbers
+from bdl_lessons.exercises.grader import (
+    Answer,
+    Criterion,
+    Exercise,
+    KnownError,
+    agrees,
+    close,
+    normals,
+)
 
 
 def calibrated(cost_of_abstaining: float) -> Tensor:
@@ -76,9 +88,28 @@ def _simulated(cost_of_abstaining: float) -> list[float]:
     return [coverage.item(), risk.item(), cost.item()]
 
 
+def _agrees_with_simulation(index: int) -> Callable[[Answer], bool]:
+    """The test that coverage (0), risk (1) or mean cost (2) is what the simulation has."""
+
+    def agrees_at_both_costs(answer: Answer) -> bool:
+        for cost_of_abstaining in (0.2, 0.45):
+            given = numbers(answer(cost_of_abstaining))[index]
+            if not close(given, _simulated(cost_of_abstaining)[index], atol=1e-3):
+                return False
+        return True
+
+    return agrees_at_both_costs
+
+
 def _calibrated(coverage: float, risk: float, share_wrong: float, cost: float) -> list[float]:
     """Coverage, risk and mean cost if that share of all inputs is answered wrongly."""
     return [coverage, risk, share_wrong + (1 - coverage) * cost]
+
+
+def _with_mean_cost(cost_of_abstaining: float, cost: float) -> list[float]:
+    """Coverage and risk as they are, with another mean cost."""
+    coverage, risk, _ = calibrated(cost_of_abstaining).tolist()
+    return [coverage, risk, cost]
 
 
 def _information(joint: Tensor) -> Tensor:
@@ -95,6 +126,34 @@ def _information_of_given(probs: Tensor, error: float) -> Tensor:
     channel = torch.full((n_classes, n_classes), share_of_wrong_class, dtype=torch.float64)
     channel.fill_diagonal_(1 - error)
     return _information(probs @ channel / len(probs))
+
+
+def _given(probs: Tensor, error: float) -> Tensor:
+    """The probabilities ``(S, C)`` of the label that is given."""
+    n_classes = probs.shape[-1]
+    return (1 - error) * probs + error * (1 - probs) / (n_classes - 1)
+
+
+def _entropy_of_mean(probs: Tensor) -> Tensor:
+    return torch.special.entr(probs.mean(0)).sum()
+
+
+def _mean_entropy(probs: Tensor) -> Tensor:
+    return torch.special.entr(probs).sum(-1).mean()
+
+
+def _without_normalisation(probs: Tensor, error: float) -> Tensor:
+    """(7) where the classes that are named by mistake are not shared out."""
+    given = (1 - error) * probs + error * (1 - probs)
+    return _entropy_of_mean(given) - _mean_entropy(given)
+
+
+def _entropy_of_label_lost(probs: Tensor, error: float) -> Tensor:
+    """The information of the true label, less the entropy of the label given the true one."""
+    n_classes = probs.shape[-1]
+    share_of_wrong_class = error / (n_classes - 1)
+    chances = torch.tensor([1 - error, *[share_of_wrong_class] * (n_classes - 1)])
+    return noisy_information(probs, 0.0) - torch.special.entr(chances).sum()
 
 
 def _information_of_pair(first: Tensor, second: Tensor) -> Tensor:
@@ -137,6 +196,33 @@ def _abstains_where_it_is_cheap(answer) -> bool:
     return bool((expensive >= 0).all()) and bool((cheap == -1).all())
 
 
+def _always_answers(probs: Tensor, cost: Tensor, cost_of_abstaining: float) -> Tensor:
+    return (probs @ cost.T).argmin(-1)
+
+
+def _most_expensive(probs: Tensor, cost: Tensor, cost_of_abstaining: float) -> Tensor:
+    largest, answer = (probs @ cost.T).max(-1)
+    return torch.where(largest <= cost_of_abstaining, answer, -1)
+
+
+def _abstains_where_answers_are_cheaper(
+    probs: Tensor, cost: Tensor, cost_of_abstaining: float
+) -> Tensor:
+    smallest, answer = (probs @ cost.T).min(-1)
+    return torch.where(smallest <= cost_of_abstaining, -1, answer)
+
+
+def _no_answer_is_the_last_class(probs: Tensor, cost: Tensor, cost_of_abstaining: float) -> Tensor:
+    expected = probs @ cost.T
+    of_abstaining = torch.full_like(expected[:, :1], cost_of_abstaining)
+    return torch.cat([expected, of_abstaining], dim=1).argmin(-1)
+
+
+def _one_cost_for_all(probs: Tensor, cost: Tensor, cost_of_abstaining: float) -> Tensor:
+    """Chow's rule, as if every error cost what the most expensive one does."""
+    return decide(probs, 1 - cost_of_abstaining / cost.max().item())
+
+
 def _most_probable(probs: Tensor, cost: Tensor, cost_of_abstaining: float) -> Tensor:
     """Answers the most probable class unless abstaining is cheaper."""
     answer = probs.argmax(-1)
@@ -158,14 +244,19 @@ EXERCISES = (
         probe=lambda answer: answer(0.15),
         criteria=(
             Criterion(
-                "simulated: coverage, risk and cost where no answer costs 0.2",
-                lambda answer: close(answer(0.2), _simulated(0.2), atol=1e-3),
-                advice="the threshold is 0.8. Which share of ½ to 1 lies above, how wrong is it?",
+                "simulated: the coverage where no answer costs 0.2, and 0.45",
+                _agrees_with_simulation(index=0),
+                advice="the threshold is 0.8, or 0.55. Which share of ½ to 1 lies above?",
             ),
             Criterion(
-                "simulated: where no answer costs 0.45",
-                lambda answer: close(answer(0.45), _simulated(0.45), atol=1e-3),
-                advice="risk is a share of the answers given, not of all inputs",
+                "simulated: the risk",
+                _agrees_with_simulation(index=1),
+                advice="it is the mean error 1 - p of the answers that are given",
+            ),
+            Criterion(
+                "simulated: the mean cost",
+                _agrees_with_simulation(index=2),
+                advice="(3) has a term for the answers that are wrong, and one for no answer",
             ),
             Criterion(
                 "where no answer costs ½, all inputs are answered: 1, ¼, ¼",
@@ -194,6 +285,31 @@ EXERCISES = (
                 ),
                 diagnosis=(
                     "this risk is a share of all inputs; it should be one of the answers given."
+                ),
+            ),
+            KnownError(
+                lambda cost: _with_mean_cost(cost, cost=cost**2),
+                diagnosis=(
+                    "the mean cost lacks what no answer costs. The inputs that get none are a "
+                    "share 1 - coverage."
+                ),
+            ),
+            KnownError(
+                lambda cost: _with_mean_cost(cost, cost=cost**2 + cost),
+                diagnosis="this mean cost charges for no answer also where one is given.",
+            ),
+            KnownError(
+                lambda cost: _with_mean_cost(cost, cost=cost / 2 + (1 - 2 * cost) * cost),
+                diagnosis=(
+                    "in this mean cost every input is answered at that risk: only a share of them, "
+                    "the coverage, is."
+                ),
+            ),
+            KnownError(
+                lambda cost: _calibrated(coverage=1.0, risk=0.25, share_wrong=0.25, cost=cost),
+                diagnosis=(
+                    "this answers every input. The threshold is 1 - cost_of_abstaining, by (2), "
+                    "not cost_of_abstaining."
                 ),
             ),
         ),
@@ -244,7 +360,8 @@ EXERCISES = (
             KnownError(
                 lambda probs, error: (1 - error) * noisy_information(probs, 0.0),
                 diagnosis=(
-                    "a wrong label does more than to be of no use: which one it is cannot be seen."
+                    "this leaves out the labels that are wrong, as if they could be seen: a wrong "
+                    "label names a class too, and misleads."
                 ),
             ),
             KnownError(
@@ -256,6 +373,45 @@ EXERCISES = (
                     probs, error * (probs.shape[-1] - 1) / probs.shape[-1]
                 ),
                 diagnosis="this error may name the right class as well: it is spread over all C.",
+            ),
+            KnownError(
+                lambda probs, error: _entropy_of_mean(_given(probs, error)) - _mean_entropy(probs),
+                diagnosis=(
+                    "only the averaged probabilities have the errors: each mask expects them too, "
+                    "so that both entropies in (7) are of the label that is given."
+                ),
+            ),
+            KnownError(
+                lambda probs, error: _entropy_of_mean(probs) - _mean_entropy(_given(probs, error)),
+                diagnosis=(
+                    "only the masks have the errors: their average has them too, so that both "
+                    "entropies in (7) are of the label that is given."
+                ),
+            ),
+            KnownError(
+                lambda probs, error: _entropy_of_mean(_given(probs, error)),
+                diagnosis=(
+                    "this is the entropy of the label that is given; what it leaves open when the "
+                    "mask is known is to be subtracted."
+                ),
+            ),
+            KnownError(
+                _without_normalisation,
+                diagnosis=(
+                    "these probabilities sum to more than 1 with three classes or more: an error "
+                    "names one of C - 1 classes."
+                ),
+            ),
+            KnownError(
+                _entropy_of_label_lost,
+                diagnosis=(
+                    "the entropy of the errors is subtracted, but they make the label itself more "
+                    "uncertain too: the first entropy in (7) has to grow with them."
+                ),
+            ),
+            KnownError(
+                lambda probs, error: noisy_information(probs, error) / math.log(2),
+                diagnosis="this is in bits; nats are wanted, with the natural logarithm.",
             ),
         ),
         hints=(
@@ -298,6 +454,29 @@ EXERCISES = (
                 _most_probable,
                 diagnosis=(
                     "this answers the most probable class; a less probable one may be cheaper."
+                ),
+            ),
+            KnownError(
+                _always_answers,
+                diagnosis="this always answers: compare with what no answer costs, and give -1.",
+            ),
+            KnownError(
+                _most_expensive,
+                diagnosis="this is the answer with the largest expected cost, not the smallest.",
+            ),
+            KnownError(
+                _abstains_where_answers_are_cheaper,
+                diagnosis="the comparison is the wrong way round: -1 where no answer is cheaper.",
+            ),
+            KnownError(
+                _no_answer_is_the_last_class,
+                diagnosis="no answer has the number -1 here, not that of one more class.",
+            ),
+            KnownError(
+                _one_cost_for_all,
+                diagnosis=(
+                    "this is Chow's rule with the largest cost for all errors: it looks at the "
+                    "largest probability alone, and at none of the other costs."
                 ),
             ),
         ),

@@ -171,6 +171,72 @@ def at_least_one(gap, std, fraction):
     return float(math.ceil(1 / room)) if room > 0 else math.inf
 
 
+def given_label(probs, right, wrong):
+    """Each mask's probabilities of the label that is given, class by class."""
+    n_classes = probs.shape[1]
+    columns = []
+    for given in range(n_classes):
+        chances = [right if true == given else wrong for true in range(n_classes)]
+        columns.append(sum(chance * probs[:, true] for true, chance in enumerate(chances)))
+    return torch.stack(columns, dim=1)
+
+
+def entropy_of(probs):
+    return -torch.xlogy(probs, probs).sum(-1)
+
+
+def noisy(in_mean=False, in_masks=False):
+    def answer(probs, error):
+        given = given_label(probs, 1 - error, error / (probs.shape[1] - 1))
+        first = given if in_mean else probs
+        second = given if in_masks else probs
+        return entropy_of(first.mean(0)) - entropy_of(second).mean()
+
+    return answer
+
+
+def by_channel(chances):
+    """``chances``: of error and number of classes, those of the right class and of each other."""
+
+    def answer(probs, error):
+        given = given_label(probs, *chances(error, probs.shape[1]))
+        return entropy_of(given.mean(0)) - entropy_of(given).mean()
+
+    return answer
+
+
+def entropy_of_given(probs, error):
+    return entropy_of(given_label(probs, 1 - error, error / (probs.shape[1] - 1)).mean(0))
+
+
+def by_binary_entropy(probs, error):
+    coin = entropy_of(torch.tensor([error, 1 - error]))
+    return noisy()(probs, error) - coin - error * math.log(probs.shape[1] - 1)
+
+
+def costs_of(probs, cost):
+    return (probs[:, None] * cost).sum(-1)
+
+
+def decided(choose, is_reversed=False):
+    def answer(probs, cost, silence):
+        best, number = choose(costs_of(probs, cost))
+        speaks = (best > silence) if is_reversed else (best <= silence)
+        return [int(n) if s else -1 for n, s in zip(number, speaks, strict=True)]
+
+    return answer
+
+
+def with_one_more_class(probs, cost, silence):
+    padded = torch.nn.functional.pad(costs_of(probs, cost), (0, 1), value=silence)
+    return padded.argmin(-1)
+
+
+def by_largest_cost(probs, cost, silence):
+    best, number = probs.max(-1)
+    return torch.where((1 - best) * cost.max() <= silence, number, -1)
+
+
 RIGHT = [
     ("01.2", one_unit_after_the_other),
     ("02.1", lambda: [0.19, 0.31, 1.25, 97]),
@@ -242,6 +308,24 @@ WRONG = [
     ("06.4", with_bias_noise("11"), "one number is the noise of all biases"),
     ("06.3", flipped("1K", "BQ"), "no   inputs have signs of their own"),
     ("06.3", flipped("BK", "B1"), "no   outputs have signs of their own"),
+]
+WRONG += [
+    ("15.1", lambda c: [2 * c, c / 2, 2 * c * c / 2], "lacks what no answer costs"),
+    ("15.1", lambda c: [2 * c, c / 2, c * c + c], "also where one is given"),
+    ("15.1", lambda c: [2 * c, c / 2, c / 2 + c - 2 * c * c], "every input is answered"),
+    ("15.1", lambda c: [1, 1 / 4, 1 / 4], "answers every input"),
+    ("15.2", noisy(in_mean=True), "only the averaged probabilities"),
+    ("15.2", noisy(in_masks=True), "only the masks have the errors"),
+    ("15.2", lambda p, e: noisy(in_mean=True, in_masks=True)(p, e) / math.log(2), "in bits"),
+    ("15.2", entropy_of_given, "is to be subtracted"),
+    ("15.2", by_channel(lambda e, n_classes: (1 - e, e)), "sum to more than 1"),
+    ("15.2", by_channel(lambda e, n_classes: (1 - e, 0)), "as if they could be seen"),
+    ("15.2", by_binary_entropy, "the first entropy in"),
+    ("15.3", lambda p, cost, silence: costs_of(p, cost).argmin(-1), "always answers"),
+    ("15.3", decided(lambda of: of.max(-1)), "the largest expected cost"),
+    ("15.3", decided(lambda of: of.min(-1), is_reversed=True), "wrong way round"),
+    ("15.3", with_one_more_class, "not that of one more class"),
+    ("15.3", by_largest_cost, "with the largest cost for all errors"),
 ]
 ONE_CHECK = [
     ("12.2", find("12.2").known_errors[3].answer, "samples and units have scales of their own"),
