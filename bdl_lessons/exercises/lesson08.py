@@ -341,6 +341,13 @@ EXERCISES = (
                 ),
             ),
             KnownError(
+                lambda mu, log_sigma2: log_sigma2 - (mu**2 + 1e-30).log(),
+                diagnosis=(
+                    "1e-30 is added to a square: it hides every |mu| below 1e-15. Take the "
+                    "logarithm of |mu| itself, and hold it at the smallest normal number."
+                ),
+            ),
+            KnownError(
                 lambda mu, log_sigma2: log_sigma2 - 2 * (mu.abs() + 1e-8).log(),
                 diagnosis=(
                     "1e-8 is far more than many means: below it log alpha no longer grows as mu "

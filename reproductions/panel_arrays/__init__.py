@@ -17,6 +17,7 @@ from reproductions.panel_arrays import (
     label_noise,
     mc_dropout_co2,
     paired_starts,
+    size_and_error,
     small,
     structure_and_nll,
     structure_by_direction,
@@ -36,6 +37,7 @@ MAKERS = {
     "paired_starts": paired_starts.make_arrays,
     "pruning_threshold": small.make_pruning_threshold,
     "rotated_digit": small.make_rotated_digit,
+    "size_and_error": size_and_error.make_arrays,
     "structure_and_nll": structure_and_nll.make_arrays,
     "structure_by_direction": structure_by_direction.make_arrays,
 }
