@@ -40,6 +40,7 @@ MAKERS = {
     "size_and_error": size_and_error.make_arrays,
     "structure_and_nll": structure_and_nll.make_arrays,
     "structure_by_direction": structure_by_direction.make_arrays,
+    "width_and_labels": small.make_width_and_labels,
 }
 
 

@@ -171,6 +171,11 @@ NOISE_SETTINGS = {
     "96 units, noisy labels": (96, 0.3),
 }
 """Width, and the part of the training labels that is replaced by random ones."""
+OTHER_CORNERS = {
+    "16 units, noisy labels": (16, 0.3),
+    "96 units": (96, 0.0),
+}
+"""What completes ``NOISE_SETTINGS`` to a two by two of width and labels."""
 SEEDS = 15
 STEPS = (1000, 2000, 4000)
 N_TRAIN = 1000
@@ -192,6 +197,7 @@ CASES = [
     *(("concrete", init_p_drop) for init_p_drop in (0.02, 0.1, 0.5)),
 ]
 """Method, and its p_drop, start of p_drop or length-scale."""
+CASES_OF_A = [case for case in CASES if case[0] in ("Gaussian A", "variational A")]
 
 
 def make_dropout_by_width() -> Arrays:
@@ -219,12 +225,32 @@ def make_dropout_by_width() -> Arrays:
     return arrays
 
 
+def make_width_and_labels(steps: tuple[int, ...] = STEPS) -> Arrays:
+    """Lesson 07: noise of type A, fixed and learned, in ``OTHER_CORNERS``.
+
+    ``error``, ``alpha``, ``settings``, ``methods`` and ``numbers`` as in ``dropout_by_width``.
+    """
+    runs = [
+        [train_noise(method, number, setting, steps) for method, number in CASES_OF_A]
+        for setting in OTHER_CORNERS
+    ]
+    arrays = {
+        "settings": np.array(list(OTHER_CORNERS)),
+        "methods": np.array([method for method, _ in CASES_OF_A]),
+        "numbers": np.array([number for _, number in CASES_OF_A]),
+    }
+    for key in ("error", "alpha"):
+        values = [[run[key] for run in of_setting] for of_setting in runs]
+        arrays[key] = np.array(values, np.float32)
+    return arrays
+
+
 def train_noise(method: str, number: float, setting: str, steps: tuple[int, ...] = STEPS) -> Arrays:
     """Train one network for each seed; the optimizer starts again after each of ``steps``.
 
     Returns ``error``, ``(step, 2, seed)``, and ``alpha``, ``(step, seed, layer)``.
     """
-    width, label_noise = NOISE_SETTINGS[setting]
+    width, label_noise = (NOISE_SETTINGS | OTHER_CORNERS)[setting]
     splits = noisy_splits(label_noise)
     generator = torch.Generator().manual_seed(0)
     networks = BatchedNetworks(
