@@ -477,7 +477,7 @@ EXERCISES = (
             ),
             KnownError(
                 lambda X, y, cov: noisy_least_squares(X, y, torch.diag(cov.diagonal())),
-                diagnosis="only the diagonal of cov is used: the noise of two inputs is correlated.",
+                diagnosis="only the diagonal of cov is used: the noise of two inputs correlates.",
             ),
             KnownError(
                 lambda X, y, cov: torch.linalg.solve(X.T @ X - (X.T @ X) * cov, X.T @ y),
