@@ -336,6 +336,10 @@ EXERCISES = (
                 ),
                 diagnosis="the scale is added to xi; it multiplies it.",
             ),
+            KnownError(
+                lambda xi, sigma, generator: hierarchical_factors(xi, sigma.sqrt(), generator),
+                diagnosis="sigma is the standard deviation of log g, and here it is its variance.",
+            ),
         ),
         hints=(
             "How many different g are there in a tensor (S, B, K)?",
@@ -387,6 +391,14 @@ EXERCISES = (
             KnownError(
                 lambda: torch.tensor([2, 2, 1, 0.5, 1]),
                 diagnosis="the noise is relative, h ∘ (xi − 1), and R is quadratic in it.",
+            ),
+            KnownError(
+                lambda: torch.tensor([2, 2, 1, 1, 1]),
+                diagnosis="this is linear in h ∘ w, and R is quadratic in it.",
+            ),
+            KnownError(
+                lambda: torch.tensor([2, 4, 4, 2, 1]),
+                diagnosis="this leaves the weights out: R contains h ∘ w, not h alone.",
             ),
             KnownError(
                 lambda: torch.tensor([2, 4, 4, 0.5, 1]),
@@ -465,7 +477,11 @@ EXERCISES = (
             ),
             KnownError(
                 lambda X, y, cov: noisy_least_squares(X, y, torch.diag(cov.diagonal())),
-                diagnosis="only the diagonal of cov is used. Then structure would change nothing.",
+                diagnosis="only the diagonal of cov is used: the noise of two inputs correlates.",
+            ),
+            KnownError(
+                lambda X, y, cov: torch.linalg.solve(X.T @ X - (X.T @ X) * cov, X.T @ y),
+                diagnosis="the penalty has the wrong sign: it rewards large weights.",
             ),
         ),
         hints=(
