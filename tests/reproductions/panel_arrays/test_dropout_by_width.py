@@ -24,6 +24,18 @@ def test_the_arrays_have_one_entry_for_each_run(stored):
     assert has_alpha.tolist() == [method in small.LEARNED for method, _ in cases]
 
 
+def test_the_two_other_corners_have_the_cases_of_type_a():
+    others = arrays.load("width_and_labels")
+    assert others["settings"].tolist() == list(small.OTHER_CORNERS)
+    corners = {**small.NOISE_SETTINGS, **small.OTHER_CORNERS}
+    assert len(set(corners.values())) == 4
+    cases = list(zip(others["methods"].tolist(), others["numbers"].tolist(), strict=True))
+    assert cases == small.CASES_OF_A
+    computed = small.train_noise(*cases[0], "96 units", steps=(1, 2, 3))
+    for key, values in computed.items():
+        assert values.shape == others[key].shape[2:], key
+
+
 @pytest.mark.parametrize(("name", "p_drop"), NOISY)
 def test_every_noise_starts_with_the_matched_variance(name, p_drop):
     make_layer = small.METHODS[name](p_drop)
@@ -42,6 +54,17 @@ def test_label_noise_leaves_the_test_labels_alone():
     torch.testing.assert_close(clean.x, noisy.x)
     torch.testing.assert_close(clean.x_held_out, noisy.x_held_out)
     torch.testing.assert_close(clean.y_held_out, noisy.y_held_out)
+
+
+@pytest.mark.slow
+def test_learned_noise_memorises_wrong_labels_in_the_narrow_network_too():
+    others = arrays.load("width_and_labels")
+    case = ("variational A", 0.1)
+    row = small.CASES_OF_A.index(case)
+    results = small.train_noise(*case, "16 units, noisy labels", steps=(1000,))
+    committed = others["error"][0, row, 0, 1]
+    standard_error = committed.std(ddof=1) / small.SEEDS**0.5
+    assert abs(results["error"][0, 1].mean() - committed.mean()) < 4 * standard_error
 
 
 @pytest.mark.slow
