@@ -47,7 +47,7 @@ MAX_LINES = 25
 MAX_METHOD_LINES = 15
 NUMBER = re.compile(r"\d\.\d|\de-?\d")
 KNOWN = re.compile(r"^ok   |^\d\d\.\d |^Hint|^ {5}[^│]*│ *│ *$")  # a long claim goes on
-PLOT = re.compile(r"\bshow\(|\.subplots\(")
+PLOT = re.compile(r"\bshow\(|\.subplots\(|^playground\(", re.MULTILINE)
 NO_QUANTITY = re.compile(
     r"\\(?:begin|end)\{\w+\*?\}|\\(?:text|mathrm|operatorname)\{[^}]*\}|\\math(?:bb|cal)\s*\{?\w\}?"
 )
