@@ -23,7 +23,8 @@ ON_THE_CPU = {  # but for those without a network, or of an identity that needs 
     "05": ("gp_of(",),  # the few numbers of a covariance, by L-BFGS
     "06": ("repeated(draw, small",),  # one layer of 18 weights, whose gradient is known
     "11": ("smallest_kl", "fitted(", "vsd_cov", "lost("),  # linear models
-    "12": ("penalty(torch.outer",),  # compared to 1e-9; in float64 on CUDA
+    # compared to 1e-9; in float64 on CUDA; and small networks whose draws are in float64
+    "12": ("penalty(torch.outer", "trained(noisy", "tuned(", "batch_of("),
     "14": ("nearest(", "experiment("),  # linear models
 }
 
