@@ -296,7 +296,7 @@ EXERCISES = (
             ),
             KnownError(
                 lambda cost: _with_mean_cost(cost, cost=cost**2 + cost),
-                diagnosis="this mean cost charges for no answer also where one is given.",
+                diagnosis="this mean cost counts the cost of no answer also where one is given.",
             ),
             KnownError(
                 lambda cost: _with_mean_cost(cost, cost=cost / 2 + (1 - 2 * cost) * cost),

@@ -198,8 +198,9 @@ def _scores(networks: BatchedNetworks, data: dict[str, Tensor], prunes: bool = F
     rows = []
     for number in range(len(networks)):
         network = networks.network(number)
-        kept = _percent_kept(network) if prunes else 100.0
+        kept = 100.0
         if prunes:
+            kept = _percent_kept(network)
             network = zero_pruned(network)
         x = data["x_test"][number % n_splits]
         y = data["y_test"][number % n_splits]

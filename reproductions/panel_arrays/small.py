@@ -1,6 +1,6 @@
 """Trainings of a page or less, for the panels of lessons 00, 01, 05, 07 and 08."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import pairwise
 from math import nan
@@ -209,35 +209,27 @@ def make_dropout_by_width() -> Arrays:
     digits; ``alpha``, ``(setting, case, step, seed, layer)``: NaN where nothing is learned. The
     cases are ``methods`` and ``numbers``, ``settings`` what they were tried on.
     """
-    arrays = {
-        "settings": np.array(list(NOISE_SETTINGS)),
-        "methods": np.array([method for method, _ in CASES]),
-        "numbers": np.array([number for _, number in CASES]),
-    }
-    errors = []
-    alphas = []
-    for setting in NOISE_SETTINGS:
-        runs = [train_noise(method, number, setting) for method, number in CASES]
-        errors.append([run["error"] for run in runs])
-        alphas.append([run["alpha"] for run in runs])
-    arrays["error"] = np.array(errors, np.float32)
-    arrays["alpha"] = np.array(alphas, np.float32)
-    return arrays
+    return _noise_runs(NOISE_SETTINGS, CASES)
 
 
-def make_width_and_labels(steps: tuple[int, ...] = STEPS) -> Arrays:
+def make_width_and_labels() -> Arrays:
     """Lesson 07: noise of type A, fixed and learned, in ``OTHER_CORNERS``.
 
     ``error``, ``alpha``, ``settings``, ``methods`` and ``numbers`` as in ``dropout_by_width``.
     """
+    return _noise_runs(OTHER_CORNERS, CASES_OF_A)
+
+
+def _noise_runs(settings: Iterable[str], cases: list[tuple[str, float]]) -> Arrays:
+    """Every case in every setting: names, numbers, errors and alphas, as stored."""
+    settings = list(settings)
     runs = [
-        [train_noise(method, number, setting, steps) for method, number in CASES_OF_A]
-        for setting in OTHER_CORNERS
+        [train_noise(method, number, setting) for method, number in cases] for setting in settings
     ]
     arrays = {
-        "settings": np.array(list(OTHER_CORNERS)),
-        "methods": np.array([method for method, _ in CASES_OF_A]),
-        "numbers": np.array([number for _, number in CASES_OF_A]),
+        "settings": np.array(settings),
+        "methods": np.array([method for method, _ in cases]),
+        "numbers": np.array([number for _, number in cases]),
     }
     for key in ("error", "alpha"):
         values = [[run[key] for run in of_setting] for of_setting in runs]
