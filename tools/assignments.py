@@ -33,8 +33,10 @@ FIRST = """\
 
 Fill in the functions and hand in this notebook. Numbers in brackets are equations of the lesson, \
 and "above" is in the lesson too. Run the cell below each answer: it says what holds."""
-_LINK = re.compile(r"\[([^\]]+)\]\(#[^)]*\)")  # to a section of the lesson, whose name stays
-_ANY_LINK = re.compile(r"\[([^\]]+)\]\([^)]*\)")
+_SECTION_LINK = re.compile(
+    r"\[([^\]]+)\]\(#[^)]*\)"
+)  # to a section of the lesson, whose name stays
+_LINK = re.compile(r"\[([^\]]+)\]\([^)]*\)")
 CONFIGURATION = """\
 # What a student's notebook may take: each cell 60 seconds, then the next one runs.
 c = get_config()
@@ -145,7 +147,7 @@ def sheet(record: LessonRecord) -> str:
         answers.append(f"{number}. {question.key}: {_right(question).reason}")
     paragraphs = [f"# {title}", "Name:", *questions, "## Answers", "\n".join(answers)]
     text = "\n\n".join(paragraphs)
-    body = _LINK.sub(r"\1", text)
+    body = _SECTION_LINK.sub(r"\1", text)
     body = re.sub(r"\$\$(.+?)\$\$", lambda match: mathml(match[1], "block"), body, flags=re.S)
     body = re.sub(r"\$(.+?)\$", lambda match: mathml(match[1], "inline"), body, flags=re.S)
     html = MarkdownIt("commonmark", {"html": True}).enable("table").render(body)
@@ -165,7 +167,7 @@ def _self_test(record: LessonRecord) -> list[NotebookNode]:
     for number, question in numbered:
         for letter, option in zip(LETTERS, question.options, strict=False):
             verdict = "right" if option.right else "not so"
-            reason = _ANY_LINK.sub(r"\1", option.reason)  # a reply is plain text
+            reason = _LINK.sub(r"\1", option.reason)  # a reply is plain text
             replies[number, letter] = f"{verdict}: {reason}"
     test = SELF_TEST.format(replies=pformat(replies, width=90), n_questions=len(numbered))
     empty = {number: "" for number, _ in numbered}

@@ -90,19 +90,21 @@ def write(site: Path, folder: Path, numbers: list[str] | None = None) -> Iterato
             part = Printed(stem=stem, title=title, path=Path(unfinished, f"{stem}.pdf"))
             _print_page(browser.new_page(), path, part)
             printed.append(part)
-            yield _link_files(part.path, stems, folder / f"{stem}.pdf")
-            _link_from(path, folder / f"{stem}.pdf", words="PDF", before=" · ")
+            links = {"PDF": folder / f"{stem}.pdf"}
+            yield _link_files(part.path, stems, links["PDF"])
             deck = site / "slides" / f"{stem}.html"
             if deck.exists():
                 unlinked = Path(unfinished, "slides.pdf")
                 _print_slides(browser.new_page(), deck, unlinked)
-                yield _link_files(unlinked, stems, folder / f"{stem}_slides.pdf")
+                links["PDF of the slides"] = folder / f"{stem}_slides.pdf"
+                yield _link_files(unlinked, stems, links["PDF of the slides"])
+            _link_from(path, links, before=" · ")
         if numbers is None:
             cover = Path(unfinished, "cover.pdf")
             _print_cover(browser.new_page(), site, printed, cover)
             yield _bind(cover, printed, folder / WHOLE_COURSE)
-            words = "The whole course on paper, as a PDF."
-            _link_from(site / "index.html", folder / WHOLE_COURSE, words=words, before="")
+            links = {"The whole course on paper, as a PDF.": folder / WHOLE_COURSE}
+            _link_from(site / "index.html", links, before="")
         browser.close()
 
 
@@ -231,13 +233,21 @@ def _print_cover(page: Page, site: Path, printed: Iterable[Printed], to: Path) -
     page.close()
 
 
-def _link_from(page_path: Path, pdf: Path, words: str, before: str) -> None:
-    """Link a page of the site to its PDF; a page that is built again loses the link, as it must."""
+def _link_from(page_path: Path, links: Mapping[str, Path], before: str) -> None:
+    """Link a page of the site to its PDFs; a page that is built again loses the links, as it must.
+
+    Args:
+        links: the words of each link, and the file that it leads to.
+        before: what stands before each of them.
+    """
     place = PLACE_OF_PDF.removesuffix("</span>")
-    target = quote(os.path.relpath(pdf.resolve(), page_path.resolve().parent))
-    link = f'{place}{before}<a href="{target}">{words}</a></span>'
+    anchors = []
+    for words, file in links.items():
+        target = quote(os.path.relpath(file.resolve(), page_path.resolve().parent))
+        anchors.append(f'{before}<a href="{target}">{words}</a>')
+    linked = f"{place}{''.join(anchors)}</span>"
     html = page_path.read_text(encoding="utf-8")
-    html = re.sub(rf"{place}.*?</span>", lambda _: link, html)
+    html = re.sub(rf"{place}.*?</span>", lambda _: linked, html)
     notebook.write(page_path, html)
 
 

@@ -64,13 +64,17 @@ def test_solutions_are_those_that_a_learner_sees():
     assert "->" not in code
 
 
-def test_a_page_gets_its_link_once(tmp_path):
+def test_a_page_gets_its_links_once(tmp_path):
     html = tmp_path / "lessons" / "01_a.html"
     html.parent.mkdir()
     html.write_text(f"<p>slides{page.PLACE_OF_PDF}</p>")
+    links = {"PDF": tmp_path / "pdf" / "01_a.pdf", "slides": tmp_path / "pdf" / "01_a b.pdf"}
     for _ in range(2):
-        pdf._link_from(html, tmp_path / "pdf" / "01_a.pdf", words="PDF", before=" · ")
-    expected = '<p>slides<span class="on-paper"> · <a href="../pdf/01_a.pdf">PDF</a></span></p>'
+        pdf._link_from(html, links, before=" · ")
+    expected = (
+        '<p>slides<span class="on-paper"> · <a href="../pdf/01_a.pdf">PDF</a>'
+        ' · <a href="../pdf/01_a%20b.pdf">slides</a></span></p>'
+    )
     assert html.read_text() == expected
 
 
