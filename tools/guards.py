@@ -200,7 +200,7 @@ def numbers(notebook: NotebookNode, path: Path) -> Iterator[str]:
 def minutes(notebook: NotebookNode, path: Path) -> Iterator[str]:
     """The stored minutes are those that are counted, and the sections play every part."""
     timed = deepcopy(notebook)
-    timing.fill(timed)
+    timing.fill(timed, metadata.notes(path))
     sections = sections_of(notebook.cells)
     for stored, fresh in zip(sections, sections_of(timed.cells), strict=True):
         if (stored.minutes, stored.alone) != (fresh.minutes, fresh.alone):

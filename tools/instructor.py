@@ -35,7 +35,7 @@ def lesson_plans() -> str:
     """For each lesson but 00 its plans, and what their minutes count."""
     rates = (
         f"Minutes are {timing.RATES}, plus the estimated minutes of work in pairs. "
-        "What you add from the notes is not counted."
+        "What else you add from the notes is not counted."
     )
     plans = _per_lesson(plans_of, taught()[1:])
     return f"{rates}\n\n{plans}"

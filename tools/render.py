@@ -40,7 +40,7 @@ def generated(lesson_notebook: NotebookNode, path: Path) -> Iterator[tuple[Noteb
 def fill(lesson_notebook: NotebookNode, path: Path) -> None:
     """Write the minutes of the sections and then the rendered cells, in place."""
     if not metadata.Lesson(path).is_index:
-        timing.fill(lesson_notebook)
+        timing.fill(lesson_notebook, metadata.notes(path))
     for cell, text in generated(lesson_notebook, path):
         cell.source = text
 

@@ -19,11 +19,13 @@ CODE_LINE_MINUTES = 6 / 60
 PICTURE_MINUTES = 1.0
 TABLE_MINUTES = 25 / 60
 QUESTIONS = 1.05
+ASKED_MINUTES = 0.5
 RATES = (
     f"counted at {WORDS_PER_MINUTE} words a minute, {60 * FORMULA_MINUTES:.0f} s for a line of "
     f"formula, {60 * CODE_LINE_MINUTES:.0f} s for a line of code, {60 * PICTURE_MINUTES:.0f} s for "
-    f"a picture and {60 * TABLE_MINUTES:.0f} s for a table of results, folds open, and "
-    f"{100 * (QUESTIONS - 1):.0f} % for questions"
+    f"a picture and {60 * TABLE_MINUTES:.0f} s for a table of results, folds open, "
+    f"{100 * (QUESTIONS - 1):.0f} % for questions from the class, and {60 * ASKED_MINUTES:.0f} s "
+    "for one that the lecturer asks where no activity is"
 )
 """What the minutes rest on, in words: it stands wherever they do."""
 
@@ -71,11 +73,16 @@ def part_of(section: list[NotebookNode]) -> str:
     return opening_of(section).get("part", "")
 
 
-def fill(notebook: NotebookNode) -> None:
+def fill(notebook: NotebookNode, notes: Mapping[str, str]) -> None:
     """Store the minutes of every section but those of work alone, which are estimates.
 
     ``minutes`` are those of the stage, behind the recap those of the page; ``alone`` those of the
     page.
+
+    Args:
+        notes: of the lecturer, by the id of the cell that opens a slide. A question that a note
+            marks by "Ask:" takes time, unless the section has minutes for an activity, which
+            contain it.
     """
     for cells in sections(notebook):
         timing = opening_of(cells)
@@ -84,7 +91,8 @@ def fill(notebook: NotebookNode) -> None:
         activity = timing.get("activity", 0)
         shown = [cell for cell in cells if on_stage(cell)]
         page = max(1, round(minutes(cells) + activity))
-        stage = max(1, round(minutes(shown) + activity))
+        asked = 0 if activity else sum("Ask:" in notes.get(cell.id, "") for cell in shown)
+        stage = max(1, round(minutes(shown) + activity + ASKED_MINUTES * asked))
         whole = page if part_of(cells) == "deeper" else stage
         timing |= {"minutes": [whole, whole], "alone": page}
 

@@ -80,7 +80,7 @@ def build_figure(figure: Figure) -> Update:
     left.set(ylim=(3e-3, 30), yscale="log", ylabel="variance of f")
     left.set_xticks(range(0, 91, 15))
     left.axvspan(0, 15, color=tint(GREY, 0.3), lw=0)
-    left.text(7.5, 14, "most\ndata", ha="center", va="center", color=INK)
+    left.text(7.5, 14, "near the\nridge", ha="center", va="center", color=INK)
     (exact_line,) = left.plot([], [], color=RED, ls="--", animated=True)
     (q_line,) = left.plot([], [], color=BLUE, ls="-", animated=True)
     (exact_dot,) = left.plot([], [], "s", color=RED, ms=9, animated=True)
