@@ -119,7 +119,7 @@ def _pages(site: Path, numbers: list[str] | None) -> dict[Path, str]:
             continue
         page = site / "lessons" / f"{lesson.path.stem}.html"
         if page.exists():
-            pages[page] = f"{lesson.number} · {lesson.title}"
+            pages[page] = f"{lesson.number} · {lesson.title.replace('$', '')}"  # a plain text
         elif numbers is not None:
             raise ValueError(f"{site} has no lesson {lesson.number}: make site writes it")
     if numbers is None:
