@@ -89,6 +89,8 @@ def self_test(record: LessonRecord) -> str:
     """The self-test as a reader meets it: every option is a fold with what is said about it."""
     parts = ["## Self-test", "Choose an answer to each question before you open it."]
     for number, asked in enumerate(record.self_test, start=1):
+        if number > 1:
+            parts.append("---")  # so that a question stands with its own answers
         parts.append(f"**{number}.** {asked.text}")
         folds = [
             f"<details><summary>{letter}. {option.text}</summary>\n\n"

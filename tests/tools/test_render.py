@@ -77,3 +77,10 @@ def test_a_record_says_no_number_of_a_lesson_that_it_needs():
         names += record.map.arrows_from if record.map else ()
         assert set(names) <= lesson_records().keys()
         assert not any(re.match(r"\d", name) for name in names)
+
+
+def test_a_rule_separates_the_questions_of_a_self_test():
+    """In JupyterLab a question would else stand as near to the answers above as to its own."""
+    for record in lesson_records().values():
+        rules = re.findall(r"</details>\n\n---\n\n\*\*\d\.\*\*", render.self_test(record))
+        assert len(rules) == len(record.self_test) - 1
