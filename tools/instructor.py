@@ -232,7 +232,8 @@ def plan(lesson: Lesson, minutes: float) -> tuple[Section, ...]:
 def two_sessions(lesson: Lesson) -> tuple[tuple[Section, ...], tuple[Section, ...]]:
     """The whole page, cut between two sections where the sessions are most equally long.
 
-    What goes deeper and does not fit into the second session is left out of it, the last first.
+    The first one fits even if its work takes as long as it may. What goes deeper and does not fit
+    into the second session is left out of it, the last first.
     """
     timed = []
     for section in lesson.sections:
@@ -244,7 +245,10 @@ def two_sessions(lesson: Lesson) -> tuple[tuple[Section, ...], tuple[Section, ..
     def unequal(cut: int) -> float:
         return abs(expected_minutes(*sections[:cut]) - expected_minutes(*sections[cut:]))
 
-    cut = min(range(1, len(sections)), key=unequal)
+    def fits(cut: int) -> bool:
+        return sum(section.minutes[1] for section in sections[:cut]) <= SESSION_MINUTES
+
+    cut = min(filter(fits, range(1, len(sections))), key=unequal)
     second = sections[cut:]
     while expected_minutes(*second) > SESSION_MINUTES and second[-1].deeper:
         second = second[:-1]

@@ -66,10 +66,11 @@ def make_arrays(n_splits: int = N_SPLITS, n_steps: int = N_STEPS) -> Scores:
     """Percent of the test images that are right, and NLL in nats.
 
     ``accuracy`` and ``nll`` are ``(label noise, data set, prediction, change, S)``, in the order
-    of the constants of this module; ``precision`` and ``kl_weight``, what was chosen for each
-    split by the NLL of its validation images, ``(label noise, data set, S)``.
+    of the constants of this module, of which ``predictions`` and ``changes`` are names;
+    ``precision`` and ``kl_weight``, ``(label noise, data set, S)``, were chosen for each split by
+    the NLL of its validation images.
     """
-    arrays: Scores = {}
+    arrays: Scores = {"predictions": np.array(PREDICTIONS), "changes": np.array(CHANGES)}
     runs = [
         [_race(splits(name, share, n_splits), n_steps) for name in DATA_SETS]
         for share in LABEL_NOISE

@@ -100,6 +100,7 @@ def test_a_saved_panel_shows_its_picture_and_what_to_do(small_page, lab, new_pag
 
 
 def test_a_question_of_the_self_test_stands_with_its_answers(lab, page):
+    page.set_default_timeout(120_000)
     page.goto(f"{lab}/lab/tree/00_start_here.ipynb?reset")
     page.wait_for_selector(".jp-Notebook .jp-Cell")
     heading = page.locator("h2:has-text('Self-test')")
@@ -110,6 +111,9 @@ def test_a_question_of_the_self_test_stands_with_its_answers(lab, page):
         page.mouse.wheel(0, 800)
         page.wait_for_timeout(200)
     cell = heading.locator("xpath=ancestor::div[contains(@class, 'jp-RenderedHTMLCommon')]")
+    cell.locator("details").nth(14).wait_for(state="attached")  # five questions of three answers
+    heading.scroll_into_view_if_needed()  # a cell out of sight has no boxes
+    cell.locator("p").nth(1).wait_for(state="visible")
     gaps = cell.evaluate("""cell => {
         const box = element => element.getBoundingClientRect();
         const all = [...cell.querySelectorAll('p')];

@@ -13,7 +13,7 @@ run = CliRunner().invoke
     [
         (["rebuild", "77"], "no lesson '77'; write two digits: 00, 01"),
         (["guards", "00_start"], "no lesson '00_start'"),
-        (["plan", "05", "15"], "a plan of lesson 05 takes at least 23 minutes"),
+        (["plan", "05", "15"], "a plan of lesson 05 takes at least 24 minutes"),
         (["site", "77"], "no lesson '77'"),
         (["web", "nothing"], "no panel 'nothing'"),
         (["slides", "00", "--folder", "FILE"], "cannot write to the folder"),
