@@ -22,8 +22,8 @@ def test_images_are_halved_and_no_image_is_in_two_parts(digits):
     assert digits.x_train.shape == (2, experiment.N_TRAIN, 196)
     assert digits.x_test.shape == (2, experiment.N_TEST, 196)
     everything = torch.cat([digits.x_train, digits.x_validation], dim=1).flatten(0, 1)
-    assert everything.unique(dim=0).shape == everything.shape
-    distinct = digits.x_test.flatten(0, 1).unique(dim=0)
+    assert everything.unique(dim=0).shape == everything.shape  # bits: a copy has the same
+    distinct = digits.x_test.flatten(0, 1).unique(dim=0)  # bits: a copy has the same
     assert distinct.shape == (2 * experiment.N_TEST, 196)
 
 
