@@ -33,9 +33,8 @@ FIRST = """\
 
 Fill in the functions and hand in this notebook. Numbers in brackets are equations of the lesson, \
 and "above" is in the lesson too. Run the cell below each answer: it says what holds."""
-_SECTION_LINK = re.compile(
-    r"\[([^\]]+)\]\(#[^)]*\)"
-)  # to a section of the lesson, whose name stays
+_SECTION_LINK = re.compile(r"\[([^\]]+)\]\(#[^)]*\)")
+"""To a section of the lesson, whose name stays."""
 _LINK = re.compile(r"\[([^\]]+)\]\([^)]*\)")
 CONFIGURATION = """\
 # What a student's notebook may take: each cell 60 seconds, then the next one runs.

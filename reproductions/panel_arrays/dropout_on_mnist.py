@@ -14,6 +14,7 @@ from torch import Generator, Tensor, nn
 from torch.nn.functional import cross_entropy, nll_loss
 
 from reproductions.datasets import images
+from reproductions.panel_arrays.labels import partly_random
 
 N_NETWORKS = 8
 N_TRAIN = 500
@@ -78,8 +79,7 @@ def split(number: int) -> Split:
     x = data.x_train[part].flatten(1)
     y_true = data.y_train[part]
     generator = Generator().manual_seed(number)
-    is_random = torch.rand(n_images, generator=generator) < LABEL_NOISE
-    y = torch.where(is_random, torch.randint(10, (n_images,), generator=generator), y_true)
+    y = partly_random(y_true, LABEL_NOISE, generator)
     return Split(
         number=number,
         x=x[:N_TRAIN],

@@ -15,9 +15,10 @@ from torch.nn.functional import avg_pool2d, cross_entropy, pad
 
 from bdl_lessons.datasets import rotated
 from bdl_lessons.inference import BatchedNetworks, adam, fit_batched, predict_batched
-from bdl_lessons.models import Deterministic, StructuredDropout, initialise, mlp
+from bdl_lessons.models import Deterministic, Method, StructuredDropout, initialise, mlp
 from bdl_lessons.probability import kl_warmup
 from reproductions.datasets import images
+from reproductions.panel_arrays.labels import partly_random
 
 DATA_SETS = ("mnist", "fashion-mnist")
 LABEL_NOISE = (0.3, 0.0)
@@ -88,21 +89,16 @@ def splits(data_set: str, label_noise: float, n_splits: int = N_SPLITS) -> Split
     x_test = avg_pool2d(data.x_test, 2).view(n_splits, N_TEST, -1)
     y_true = data.y_test.view(n_splits, N_TEST)
     generator = Generator().manual_seed(0)
-    y = _partly_random(data.y_train.view(n_splits, n_of_each), label_noise, generator)
+    y = partly_random(data.y_train.view(n_splits, n_of_each), label_noise, generator)
     return Splits(
         x_train=x[:, :N_TRAIN],
         y_train=y[:, :N_TRAIN],
         x_validation=x[:, N_TRAIN:],
         y_validation=y[:, N_TRAIN:],
         x_test=x_test,
-        y_test=_partly_random(y_true, label_noise, generator),
+        y_test=partly_random(y_true, label_noise, generator),
         y_true=y_true,
     )
-
-
-def _partly_random(y: Tensor, share: float, generator: Generator) -> Tensor:
-    is_random = torch.rand(y.shape, generator=generator) < share
-    return torch.where(is_random, torch.randint(10, y.shape, generator=generator), y)
 
 
 def changed(x: Tensor, generator: Generator) -> dict[str, Tensor]:
@@ -128,10 +124,10 @@ def _race(data: Splits, n_steps: int) -> Scores:
     prior, precision = _tuned(Deterministic, PRECISIONS, data, n_steps, 0, generator)
     noise, kl_weight = _tuned(vsd, KL_WEIGHTS, data, n_steps, N_DRAWS, generator)
     predictions = ((prior, 0), (noise, 0), (noise, N_DRAWS))
+    of_changes = changed(data.x_test, Generator().manual_seed(2)).values()
     accuracy = []
     nll = []
     for networks, n_draws in predictions:
-        of_changes = changed(data.x_test, Generator().manual_seed(2)).values()
         probs = [_probabilities(networks, x, n_draws, generator) for x in of_changes]
         right = [(each.argmax(-1) == data.y_true).double().mean(1) for each in probs]
         accuracy.append(100 * torch.stack(right).numpy())
@@ -145,7 +141,12 @@ def _race(data: Splits, n_steps: int) -> Scores:
 
 
 def _tuned(
-    method, strengths: Sequence[float], data: Splits, n_steps: int, n_draws: int, generator
+    method: Method,
+    strengths: Sequence[float],
+    data: Splits,
+    n_steps: int,
+    n_draws: int,
+    generator: Generator,
 ) -> tuple[BatchedNetworks, Tensor]:
     """For each split the network with the smallest NLL on its validation images, its strength."""
     n_splits = len(data.x_train)

@@ -37,6 +37,7 @@ from bdl_lessons.panels import (
 )
 from bdl_lessons.probability import kl_warmup
 from reproductions.measure import train_by
+from reproductions.panel_arrays.labels import partly_random
 
 Arrays = dict[str, np.ndarray]
 
@@ -305,11 +306,9 @@ def noisy_splits(label_noise: float) -> NoisySplits:
     parts = [digits(N_TRAIN, N_VALIDATION + N_TEST, seed) for seed in range(SEEDS)]
     y = torch.stack([data.y_train for data in parts])
     generator = torch.Generator().manual_seed(1)
-    is_replaced = torch.rand(y.shape, generator=generator) < label_noise
-    random = torch.randint(10, y.shape, generator=generator)
     return NoisySplits(
         x=torch.stack([data.x_train for data in parts]),
-        y=torch.where(is_replaced, random, y),
+        y=partly_random(y, label_noise, generator),
         x_held_out=torch.stack([data.x_test for data in parts]),
         y_held_out=torch.stack([data.y_test for data in parts]),
     )
